@@ -1,8 +1,9 @@
 """Slides of each chapter for a lecture, cut out of its web page: no second source of text.
 
-A section gives a slide with its heading, its opening and its first formula, and one for a figure,
-with what to see in it; a verdict stands on the last. All text is in the speaker's notes (key S).
-Figures are the pictures of the notebook, not SVG: drawing them anew would execute each chapter.
+A section gives a slide with its heading, its opening and its first formula with the sentence that
+leads to it, and one for a figure, with what to see in it; a verdict stands on the last. All text is
+in the speaker's notes (key S). Figures are the pictures of the notebook, not SVG: drawing them anew
+would execute each chapter.
 """
 
 import copy
@@ -82,7 +83,14 @@ def _slides(article: Tag, title: str) -> Iterator[str]:
         verdict = next((box for box in boxes if VERDICT.match(box.get_text().strip())), None)
         formula = section.find("div", class_="math")
         table = None if figures or formula else _table(section)
-        slides = [heading + _short(next(iter(paragraphs), None)) + _copied(formula or table)]
+        first = next(iter(paragraphs), None)
+        before = formula.find_all_previous("p") if formula else []
+        leading = next((p for p in before if p in paragraphs), first)
+        if leading is first:
+            words = _short(first, leads=bool(formula or table))
+        else:
+            words = _short(first) + _short(leading, leads=True, end=True)
+        slides = [heading + words + _copied(formula or table)]
         for figure in figures:
             seen = next((p for p in figure.find_all_next("p") if p in paragraphs), None)
             slides.append(f"<h3>{_heading(section.h2)}</h3>{_copied(figure)}{_short(seen)}")
@@ -126,14 +134,22 @@ def _copied(tag: Tag | None) -> str:
     return str(tag) if tag else ""
 
 
-def _short(paragraph: Tag | None) -> str:
-    """The first sentences of a paragraph, as many as a slide may have words."""
+def _short(paragraph: Tag | None, *, leads: bool = False, end: bool = False) -> str:
+    """The first sentences of a paragraph, as many as fit on a slide, or the last, half as many.
+
+    What ends with a colon is left out, unless that ``leads`` to what the slide shows.
+    """
     if paragraph is None:
         return ""
-    kept, words = "", 0
-    for sentence in re.split(r"(?<=[.?!:])\s+(?![^<]*>)", paragraph.decode_contents().strip()):
+    sentences = re.split(r"(?<=[.?!:])\s+(?![^<]*>)", paragraph.decode_contents().strip())
+    kept, words = [], 0
+    for sentence in reversed(sentences) if end else sentences:
         words += len(re.sub(r"<[^>]*>", "", sentence).split())
-        if kept and words > LONGEST:
+        if kept and words > (LONGEST // 2 if end else LONGEST):
             break
-        kept += f"{sentence} "
-    return f"<p>{BeautifulSoup(kept, 'html.parser')}</p>"
+        kept.append(sentence)
+    if end:
+        kept.reverse()
+    if kept[1:] and kept[-1].endswith(":") and not leads:
+        kept.pop()
+    return f"<p>{BeautifulSoup(' '.join(kept), 'html.parser')}</p>"

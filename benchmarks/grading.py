@@ -1,6 +1,6 @@
 """How many submissions a minute are graded, beside nbgrader's own autograde on the same ones.
 
-    python benchmarks/grading.py [--count 60] [--jobs 2] [--set 01] [--nbgrader 6]
+    python benchmarks/grading.py [--count 60] [--jobs 2] [--set 01] [--nbgrader 6] [--user grader]
 
 Of four made-up submissions one is right, one has two wrong answers, one is half blank, one blank.
 Autograde, which is slower, grades the first few of them.
@@ -27,7 +27,7 @@ from nbgrader.utils import is_solution  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 
 from authoring.grading.grade import Settings, grade_folder, load_sets  # noqa: E402
-from authoring.grading.isolation import ROOT  # noqa: E402
+from authoring.grading.isolation import ROOT, refuse_root  # noqa: E402
 from authoring.release import release  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -52,7 +52,7 @@ def make_class(folder: Path, name: str, source, count: int) -> None:
 
 
 class Watch(threading.Thread):
-    """What this process and all others of the grading use (Linux).
+    """What this process and all others of the grading use, without the looking itself (Linux).
 
     Times are looked at ten times a second, memory, which takes long to look at, once.
     """
@@ -75,6 +75,7 @@ class Watch(threading.Thread):
                             held += int(re.search(r"^Pss: +(\d+)", shares, re.M)[1])
                 except (OSError, TypeError):
                     continue
+            self.seconds["looking"] = -time.thread_time()
             self.memory = max(self.memory, held / 1024)
             time.sleep(0.1)
 
@@ -106,7 +107,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--set", default="01")
     parser.add_argument("--nbgrader", type=int, default=6, help="how many autograde grades")
+    parser.add_argument("--user", help="as root: whom students' processes run as")
     options = parser.parse_args()
+    refuse_root(options.user)
     [(name, source)] = load_sets(ROOT / "solutions", options.set).items()
     with tempfile.TemporaryDirectory() as root:
         submitted = Path(root, "submitted")
@@ -114,7 +117,7 @@ def main():
         watch = Watch()
         watch.start()
         times = []
-        settings = Settings(jobs=options.jobs)
+        settings = Settings(jobs=options.jobs, user=options.user)
 
         def say(line):
             times.append((time.perf_counter(), sum(watch.seconds.values())))

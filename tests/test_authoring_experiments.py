@@ -72,11 +72,13 @@ def test_what_lacks_something_here_runs_quick_keeps_its_record_and_stops_nothing
 
 
 COUNTED = """
+from time import perf_counter
+
 @lab.experiment("C2", size=[1], full=dict(size=[1, 2], seeds=2))
 def counted(size, seed):
     with open("made.txt", "a") as file:
         print(size, seed, file=file)
-    return {"twice": factor * size}
+    return {"twice": factor * size, "seconds": perf_counter()}
 
 counted.run()
 """
@@ -112,7 +114,7 @@ def test_no_recorded_run_is_kept_where_the_code_of_a_run_changes_or_nothing_does
     record(book, "01", ["C2"])
     record(book, "01", ["C2"])
     assert len(made(book)) == 8
-    edit(book / CHAPTER, "factor * size}", "factor * size + seed}")  # the first seed gives the same
+    edit(book / CHAPTER, "factor * size,", "factor * size + seed,")  # the first seed gives the same
     edit(book / CHAPTER, "seeds=2", "seeds=3")
     record(book, "01", ["C2"])
     assert len(made(book)) == 6

@@ -532,6 +532,15 @@ def test_an_induction_head_says_what_came_after_the_same_symbol():
     assert {"y, after x", "who stands after x?", "next: y"} <= {*written}
 
 
+def test_of_a_low_rank_adapter_the_large_matrix_is_hatched_and_the_thin_ones_are_counted():
+    _, axes = subplots()
+    pretraining.low_rank(axes, width=8, rank=2)
+    sizes = [np.ptp(patch.get_xy(), axis=0).tolist() for patch in axes.patches]
+    assert sizes == [[1, 1], [0.25, 1], [1, 0.25]]
+    assert [bool(patch.get_hatch()) for patch in axes.patches] == [True, False, False]
+    assert {"64 numbers stay", "32 learn"} <= {label.get_text() for label in axes.texts}
+
+
 def test_words_that_speak_for_the_same_digits_are_joined():
     _, axes = subplots()
     pair = number_pair(293, target="fr")  # "quatre-vingt-treize": all three words say "ninety"

@@ -29,6 +29,7 @@ LIBRARY = [
 ]
 CHAPTERS = [path.stem for path in sorted((ROOT / "textbook").glob("chapter_*.py"))]
 TEXTBOOK = [
+    {"notebook"},
     {"data", "decoding", "installed", "plot"},
     {"diagrams", "lab"},
     *({chapter} for chapter in CHAPTERS if chapter < "chapter_14"),
@@ -43,7 +44,8 @@ LAYERS = [
 ]
 # What else a file may import; all but plot do so when a function is called that needs it.
 OPTIONAL = {
-    "textbook.plot.style": {"matplotlib", "IPython", "cycler", "PIL"},
+    "textbook.notebook": {"IPython"},
+    "textbook.plot.style": {"matplotlib", "cycler", "PIL"},
     "textbook.plot.matrices": {"matplotlib"},
     "textbook.lab.progress": {"tqdm", "IPython"},
     "textbook.checks.progress": {"IPython"},

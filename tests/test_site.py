@@ -21,6 +21,7 @@ from pypdf import PdfReader
 
 from authoring import epub, formulas
 from authoring.site import add_books, site
+from authoring.slides import _slides
 from authoring.sources import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -252,6 +253,16 @@ def test_each_chapter_has_slides_with_its_text_as_notes(root, book):
             slide.aside.decompose()
             assert len(slide.get_text(" ").split()) < 200
         assert "Code:" not in " ".join(p.get_text() for p in deck.select(".slides p"))
+
+
+def test_a_slide_has_the_sentence_that_leads_to_its_formula():
+    page = """<article><section><h1>05</h1><p>Opening.</p><section><h2>1. Steps</h2>
+        <p>A question? Look:</p><p>A detail. So it is:</p><div class="math">a = b</div><p>After.</p>
+        </section></section></article>"""
+    _, slide = _slides(BeautifulSoup(page, "html.parser").article, "05")
+    shown = BeautifulSoup(slide, "html.parser")
+    shown.aside.decompose()
+    assert shown.get_text(" ", strip=True) == "1. Steps A question? A detail. So it is: a = b"
 
 
 @needs_chromium

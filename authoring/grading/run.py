@@ -30,9 +30,10 @@ from textbook.checks.chapter_10 import assembly
 exercise = importlib.import_module("textbook.checks.exercise")  # not the function of this name
 START_SECONDS = 300
 LONGEST_WAIT = 10  # times the seconds of a cell: how long it may wait for a processor
-SEEDED = (
-    "import sys, textbook.checks; sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})"
-)
+PREPARED = """import sys, textbook.checks
+sys.modules['textbook.checks.exercise'].SEEDS.update({seeds})
+sys.modules['textbook.checks.exercise'].EXPLAINS = {explains}
+"""
 TRAINS = "reached"  # what a check calls the judging of a plan
 LONGEST_MESSAGE = 20_000  # characters of what a check says
 CHAPTERS = [
@@ -143,7 +144,7 @@ class Run:
         peer.wire.watch = functools.partial(_watch, student)
         try:
             peer.wire.deadline = time.monotonic() + START_SECONDS
-            peer.ask("run", source=SEEDED.format(seeds=exercise.SEEDS) if together else "")
+            peer.ask("run", source=self._prepared() if together else "")
             for index, cell in enumerate(self.cells):
                 again = together and preflight.grade_id(cell) in self.doubted
                 if index not in self.fatal and (again or index not in self.done):
@@ -159,6 +160,11 @@ class Run:
             return False
         finally:
             student.end()
+
+    def _prepared(self):
+        """What runs first beside the answer: of a test that only runs once more nobody reads why
+        it fails."""
+        return PREPARED.format(seeds=exercise.SEEDS, explains=bool(self.beside))
 
     def _run_cell(self, index, cell, peer, together):
         if preflight.is_read(cell) or not preflight.has_points(cell):

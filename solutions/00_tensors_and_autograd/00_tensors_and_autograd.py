@@ -90,8 +90,7 @@ check.softmax(softmax, hidden=True)
 # - Row $t$ of `scores` and of `others`, both $(T, V)$, holds a model's scores of word $t$. `targets` $(T)$ holds the words that
 #   came.
 # - `share` is a number from 0 to 1, both included.
-# - Texts may be long. Both models may give the word that came a probability below the smallest positive floating-point number;
-#   the perplexity is a number all the same.
+# - A word may be so unlikely for both that floating point rounds its probability to 0. The perplexity is a number all the same.
 #
 # Can the third model be better than both? The cell of the check tries it.
 #
@@ -104,8 +103,7 @@ check.softmax(softmax, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A share is a factor of a probability, so its logarithm is added to a log-probability. What is the logarithm of a share of 0,
-# and what does `logaddexp` make of it?
+# The logarithm of a share is added to a log-probability. That of a share of 0 is $-\infty$: `logaddexp` takes it.
 #
 # </details>
 
@@ -131,7 +129,7 @@ check.perplexity(perplexity, hidden=True)
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# How many FLOPs do the matrix products of one training step take, forward and backward? Predict it before it runs.
+# How many FLOPs do the matrix products of one training step take, forward and backward?
 #
 # ```pycon
 # >>> training_flops([2, 32, 3], frozen=0, batch=1)  # products of 2 * 2 * 32 and 2 * 32 * 3 FLOPs: two, and three
@@ -142,17 +140,16 @@ check.perplexity(perplexity, hidden=True)
 # - Its first `frozen` layers, none to all, stay as they are; all others are trained. There are `batch` examples.
 # - Leave out biases, activations, and all products that nobody needs: which gradients does a step need?
 #
-# The cell of the check counts three networks. Guess before: what share of a whole step is left if only the last of many equal
-# layers is trained?
+# Guess before you run the check: what share of a step is left if only the last of many equal layers is trained?
 #
 # <details><summary>First hint</summary>
 #
-# A trained layer makes up to three products: forward, the gradient of its weight, the gradient of its input. Who uses each?
+# A trained layer makes up to three products: forward, for its weight, for its input. Who uses each?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Why does the example have two products for the first layer and three for the second? Nobody asks for the gradient of the data.
+# Nobody asks for the gradient of the data: the first layer of the example has two products.
 #
 # </details>
 
@@ -185,8 +182,7 @@ check.training_flops(training_flops, hidden=True)
 #
 # *Practice · medium · 20 minutes · 4 points*
 #
-# An operation has copied a tensor. From `g`, the gradient of the loss with respect to the result, compute the gradient with respect
-# to the tensor that was copied.
+# An operation has copied a tensor. From `g`, the gradient with respect to its result, compute that with respect to the tensor.
 #
 # ```pycon
 # >>> sum_copies(mt.tensor([1.0, 2.0, 3.0, 4.0]), (2,))  # (a, b) became (a, b, a, b)
@@ -196,7 +192,7 @@ check.training_flops(training_flops, hidden=True)
 # - `shape`, a tuple, is the shape of the copied tensor, and of your result.
 # - Along each axis there may be several copies, one **after the other**.
 # - There may be new axes in front, along which everything is the same.
-# - The shape of `g` tells how many copies there are. (Broadcasting is the case in which only axes of length 1 are copied.)
+# - The shape of `g` tells how many copies there are.
 #
 # *Not allowed*: `backward`.
 #
@@ -240,13 +236,12 @@ check.sum_copies(sum_copies, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Write the gradient of $h$ first. $W$ is used in two places: what would its gradient be if these were two matrices?
+# $W$ is used in two places: what would its gradient be if these were two matrices?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# For $n$ examples in rows, the gradient of $xW$ with respect to $W$ is $x^\top$ times the gradient of the product. All leading axes
-# can be made one.
+# For examples in rows, the gradient of $W$ in $xW$ is $x^\top$ times that of the product. Make all leading axes one.
 #
 # </details>
 
@@ -277,11 +272,11 @@ check.tied_gradients(tied_gradients, hidden=True)
 # - Leave out the first `steps // 2` factors. Return the geometric mean of the other $m$:
 #   $(f_1 f_2 \cdots f_m)^{1/m} = \exp\big(\frac1m \sum_i \log f_i\big)$.
 #
-# Why a mean? Where the largest eigenvalues are two complex ones, $v$ goes on turning, and the factor swings for ever.
+# Why a mean? With two complex eigenvalues $v$ goes on turning, and the factor swings for ever.
 #
 # <details><summary>First hint</summary>
 #
-# Divide first, multiply then: the factor is the length of $vW$ before it is divided in the next step.
+# The factor is the length of $vW$ before the next step divides it.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -304,39 +299,36 @@ check.spectral_radius(spectral_radius, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Here are nine programs. `program.value(x)` is the value of a function at `x` $(n, d)$, a tensor with one element;
-# `program.gradient(x)` is what somebody says is its gradient. You cannot look inside. Find a test that does not trust them.
-#
-# A program is right if, at every `x` and for every $n$ and $d$,
+# Of nine programs find the broken ones, by a test. `program.value(x)` is the value of a smooth function at `x` $(n, d)$, a tensor with one element.
+# `program.gradient(x)` is said to be its gradient. A program is right if, for every `x` of any size,
 #
 # 1. the gradient is right, and has the shape of `x`;
-# 2. `x` itself is left unchanged;
+# 2. `x` is left unchanged;
 # 3. the same `x` gives the same again.
 #
-# Return the numbers of the others, counted from 0, as a list. Of these nine five are broken:
+# Return the numbers of the others, counted from 0. Five are broken:
 #
 # ```pycon
 # >>> len(broken_gradients(check.programs()))
 # 5
 # ```
 #
-# The functions are smooth. Where a gradient is wrong, an element is off by more than 1 % at ordinary numbers (no larger than 5).
+# In a wrong gradient an element is off by more than 1 %, at numbers up to 5.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# *Not allowed*: `backward`, which could be as wrong as the programs. *Useful*: `mt.randn(n, d).double()`, `mt.allclose`, `.clone()`.
+# *Not allowed*: `backward`. *Useful*: `mt.randn(n, d).double()`, `mt.allclose`, `.clone()`.
 #
 # <details><summary>First hint</summary>
 #
-# Move one element of `x` a little up and a little down: how much does the value change? Then ask which `x` hides a mistake: one
-# row, equal numbers, only positive ones.
+# Move one element of `x` a little up and down: how much does the value change? Which `x` hides a mistake?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Several sizes, $n \ne d$ among them, numbers of both signs, `x` kept as a clone for comparison, and every call made twice.
+# Several sizes, $n \ne d$ among them, numbers of both signs. Keep a clone of `x`, and call twice.
 #
 # </details>
 
@@ -355,9 +347,8 @@ check.broken_gradients(broken_gradients, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Five optimizers have been tried on a spiral, with several rates and seeds. Each run has two losses on different points:
-# `"elsewhere"`, to choose the rate by, and `"new"`, to report. (The numbers are made up.) Look before you compute: which has the
-# lowest loss of all? Which may be called better than which?
+# Five optimizers were tried on a spiral (the numbers are made up). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to
+# report. Look first: which may be called better than which?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -374,14 +365,12 @@ for run in check.table:
     print("{optimizer:8}  rate {rate:6g}  seed {seed}  {elsewhere:6} {new:6}".format(**run))
 
 # %% [markdown]
-# Now write down what the table allows to conclude. `runs` is a list of dicts like those of `check.table`, in any order.
+# Return all pairs (better, worse) of names. `runs` is a list of dicts like those of `check.table`.
 #
-# - A loss that is NaN counts as $+\infty$: that run has failed.
-# - For each optimizer choose the rate with the lowest **median** of `"elsewhere"` over its seeds. (There is one, and it is finite.)
-# - If that is the smallest or the largest rate tried with this optimizer, or has fewer than five seeds, nothing is concluded of it.
-# - One is *better* than another if each of its `"new"` losses, at its chosen rate, is below each of the other's at its own.
-#
-# Return all pairs (better, worse) of names, in any order.
+# - A loss of NaN counts as $+\infty$.
+# - For each optimizer choose the rate with the lowest **median** of `"elsewhere"`; there is one.
+# - Nothing is concluded where that is the smallest or the largest rate tried with it, or has fewer than five seeds.
+# - One is *better* if each of its `"new"` losses, at its chosen rate, is below each of the other's.
 #
 # ```pycon
 # >>> made_up = [
@@ -394,16 +383,15 @@ for run in check.table:
 # [('A', 'B')]
 # ```
 #
-# With five seeds on either side this is a finding by the rule of section 9, and the clearest kind: it needs no pairs.
 #
 # <details><summary>First hint</summary>
 #
-# Three steps, three functions: group the runs, choose a rate for each optimizer, compare the chosen ones.
+# Group the runs, choose a rate for each optimizer, compare.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `min` and `max` behave strangely with NaN: replace it first. And the edge is that of the rates tried with *this* optimizer.
+# `min` and `max` behave strangely with NaN: replace it first.
 #
 # </details>
 
@@ -442,24 +430,23 @@ check.conclusions(conclusions, hidden=True)
 # tensor([0.1000])
 # ```
 #
-# - `parts` is a list of pairs (inputs, targets) of different lengths. `loss_of(inputs, targets)` is the **mean** loss of a part, as a
-#   tensor. The loss of the batch is the mean over **all** its examples.
+# - `parts` is a list of pairs (inputs, targets) of different lengths. `loss_of(inputs, targets)` is the **mean** loss of a part, a
+#   tensor; the batch's is the mean over **all** examples.
 # - Only one part may be in memory at a time: call `backward` for each.
-# - `parameters` require a gradient; `means` and `squares` are Adam's $m$ and $v$ before the step, of the same shapes. With $g$ the
-#   gradient, and $t$ the number of this step, counted from 1,
+# - `means` and `squares` are Adam's $m$ and $v$ of the `parameters` before the step. With $g$ the gradient, and $t = 1$ at the first step,
 #
 # $$m \leftarrow 0.9\, m + 0.1\, g, \quad v \leftarrow 0.999\, v + 0.001\, g^2, \quad
 # w \leftarrow w - \text{lr}\; \frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}}.$$
 #
-# - All three are changed **in place**, this time, and the step is not recorded.
-# - Gradients from before have no part in it. What is in `.grad` afterwards does not matter.
-# - A parameter that the loss does not depend on has no gradient (None): leave it, its $m$ and its $v$ as they are.
+# - All three are changed **in place**; the step is not recorded.
+# - Gradients from before have no part in it.
+# - A parameter without a gradient (None) stays as it is, with its $m$ and $v$.
 #
 # *Useful*: `backward`, `mt.no_grad`, `copy_`.
 #
 # <details><summary>First hint</summary>
 #
-# `backward` adds to `.grad`. By what must the mean loss of a part be multiplied, so that the sum over parts is the mean over all?
+# `backward` adds to `.grad`. By what must the mean loss of a part be multiplied?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -480,14 +467,14 @@ check.step_in_parts(step_in_parts, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# `check.trained(step, rate, steps, seed)` trains a perceptron on 90 points of a noisy spiral by your step, in about a second, and
-# returns the model. `check.spiral(count)` draws new points $(3 \cdot \text{count}, 2)$ and the arm of each. Return a dict:
+# `check.trained(step, rate, steps, seed)` trains a perceptron on 90 points of a noisy spiral by your step, and returns it.
+# `check.spiral(count)` draws new points $(3 \cdot \text{count}, 2)$ and the arm of each. Return a dict:
 #
-# - `"rate"` and `"steps"`, at most 200: what you train with;
-# - `"right"`: the share of **new** points that the model gets right (largest of its three scores), measured by you.
+# - `"rate"` and `"steps"`, at most 200;
+# - `"right"`: the share of **new** points that the model gets right (largest of three scores), measured by you.
 #
-# The last check trains your choice with the seeds 11 to 20: leave these alone, in choosing and in measuring. At least 83 % have
-# to be right on new points, and `"right"` may be off by 4 percentage points. Is the share on the 90 points a good guess?
+# The check trains your choice with the seeds 11 to 20; choose and measure with others. On new points 83 % have to be right, and `"right"` may be
+# off by 0.04. Is the share on the 90 points a good guess?
 
 
 # %% solution="chosen_training"
@@ -523,26 +510,23 @@ check.step_in_parts(step_in_parts, hidden=True)
 # ```
 #
 # - `a + b`, `a - b`, `a * b`, `a / b` of two values and `a.exp()` return new values.
-# - `result.gradients([a, b])` returns a list: the derivative of `result` with respect to each value of the list. **These are values,
-#   too**: one may calculate with them and call `gradients` on them.
-# - The derivative of `result` with respect to itself is 1, with respect to a value that it does not depend on 0.
-# - A call changes nothing: a second one finds the same.
-# - A value may be used many times, so that there are more paths than could be walked one by one. A program may have thousands of
-#   values, more than Python lets a function call itself.
+# - `result.gradients([a, b])` returns a list, the derivative with respect to each. **These are values, too**: one may calculate with them
+#   and call `gradients` on them.
+# - The derivative of `result` with respect to itself is 1, and 0 where it does not depend on a value.
+# - A second call finds the same.
+# - There may be more paths than could be walked one by one, and more values in a row than Python lets a function call itself.
 #
-# Plain Python numbers are enough. `parents` and `slopes` are a suggestion: take what you need beside `data`.
-#
-# *Not allowed*: the library. This is its engine.
+# `data` is a number; `parents` and `slopes` are a suggestion. *Not allowed*: the library.
 #
 # <details><summary>First hint</summary>
 #
-# In the chapter a slope was a number. What must it be here, so that a gradient can be differentiated again?
+# In the chapter a slope was a number. What must it be here?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The slope of $a / b$ toward $b$ contains a quotient, whose slopes contain quotients, and so on. So a slope is not computed when the
-# operation is done, but when somebody asks: let it be a function.
+# The slope of $a / b$ toward $b$ contains a quotient, whose slopes contain quotients, and so on. So let a slope be a function, called when
+# somebody asks.
 #
 # </details>
 

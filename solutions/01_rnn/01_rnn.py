@@ -83,8 +83,8 @@ check.unroll(unroll, hidden=True)
 #
 # - Where the norm is above `max_norm`, multiply every tensor by `max_norm` $/ \lVert g \rVert$; else leave them as they are.
 # - Tensors may have any shapes. Those that you were given stay unchanged.
-# - A parameter without a gradient is None, and stays None. If all are, the norm is 0.
-# - Numbers may be as **large** as $10^{200}$, in float64. Their norm is a number still; their squares are not.
+# - None stays None. If all are None, the norm is 0.
+# - Numbers may be as **large** as $10^{200}$, in float64: their norm is finite, their squares are not.
 #
 # *Not allowed*: `norm` and `clip_grad_norm_` (the operation `norm`).
 #
@@ -123,11 +123,10 @@ check.clip_gradients(clip_gradients, hidden=True)
 #
 # - The norm is that of `np.linalg.norm(power, 2)`: how much a matrix stretches the vector that it stretches most.
 # - `W_hh` is a tensor $(H, H)$ of ordinary numbers; `share` is positive.
-# - A power may grow before it falls.
-# - Its numbers may become too large or too small for floating point.
+# - A power may grow before it falls, and become too large or too small for floating point.
 #
-# The cell of the check has three matrices of the same spectral radius, 0.9. Guess before: which reaches farthest? Does a real network
-# reach farther than predicted, or less far?
+# The cell of the check has three matrices of spectral radius 0.9. Guess before: which reaches farthest? Does a real network
+# reach farther than predicted?
 #
 # <details><summary>First hint</summary>
 #
@@ -170,8 +169,8 @@ check.reach(reach, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Let a second network read each sequence of a padded batch from its own end. `forward` and `backward` are two functions that run an RNN
-# over what they get, **from the first step to the last**: from $(T, B, d)$ to all states, $(T, B, H)$.
+# Let a second network read each sequence of a padded batch from its own end. `forward` and `backward` are functions from $(T, B, d)$ to all
+# states, $(T, B, H)$. Both read what they get **from the first step to the last**.
 #
 # ```pycon
 # >>> x, sums = mt.tensor([[1.0, 5.0], [2.0, 6.0], [3.0, 9.0]]).unsqueeze(-1), lambda x: x.cumsum(0)
@@ -226,15 +225,15 @@ check.both_directions(both_directions, hidden=True)
 #
 # - `scores, h = step(token, h)` reads one token of each sequence, $(B)$, and the state (None at first). It returns the scores
 #   $(B, V)$ of the **next** token and the new state. One text at a time will do: `mt.tensor([token])`.
-# - `texts` is a list of lists of tokens, of different lengths. A text may be empty.
-# - `start` is the token `<s>`. It stands before every text and, as in the chapter, after it. It is in none of the lists.
-# - A text may be so long that its probability is below any positive floating-point number.
+# - `texts` is a list of lists of tokens, which may be empty.
+# - `start` is the token `<s>`. It stands before every text and after it, and is in none of the lists.
+# - Texts may be so long that floating point rounds $P$ to 0.
 #
-# Why must the end be counted if texts of different lengths are compared?
+# Why must the end be counted?
 #
 # <details><summary>First hint</summary>
 #
-# Pair each token that is read with the one that comes next. What is read first, what comes last?
+# Pair each token that is read with the next. What is read first, what comes last?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -302,13 +301,13 @@ check.next_symbol(next_symbol, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Find the broken ones of nine programs that cut a long text for training with a carried state. `reader(text, count, window)` gives, for a text
-# $(N)$ of tokens, a list of pairs (inputs, targets) in the order of reading. How it cuts is its own business. But whatever the text,
+# Nine programs cut a long text for training with a carried state. Find the broken ones, by a test. `reader(text, count, window)` makes, of a text $(N)$ of tokens,
+# a list of pairs (inputs, targets) in the order of reading. A reader is right if
 #
-# 1. inputs and targets have the shape (`window`, `count`); only the last pair may have fewer rows, but not none;
-# 2. the target of each input is the token that comes after it in the text;
-# 3. along each column the text goes on, within a window and from each window to the next;
-# 4. no place of the text is a target twice, and of the $N - 1$ places that could be one, fewer than `count` $\cdot$ `window` never are.
+# 1. inputs and targets are (`window`, `count`); the last pair may have fewer rows, one at least;
+# 2. the target of each input is the next token of the text;
+# 3. along each column the text goes on, within windows and from one to the next;
+# 4. no place is a target twice, and of $N - 1$ possible ones fewer than `count` $\cdot$ `window` are left out.
 #
 # Return the numbers of the others, counted from 0. Five are broken:
 #
@@ -317,7 +316,7 @@ check.next_symbol(next_symbol, hidden=True)
 # 5
 # ```
 #
-# Give them $N >$ `count` $\cdot$ `window` tokens: no rule speaks of shorter texts.
+# Give them $N >$ `count` $\cdot$ `window` tokens.
 
 # %%
 nine = check.readers()
@@ -327,13 +326,12 @@ nine = check.readers()
 #
 # <details><summary>First hint</summary>
 #
-# With a text in which each token is its own place, you see where everything came from.
+# Take a text in which each token is its own place.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `mt.arange(N)`. Join all inputs along time, all targets likewise, and put each rule in one line. Try lengths that fit and lengths
-# that do not, one column and several.
+# `mt.arange(N)`. Join all inputs along time, and all targets. Try lengths that fit and that do not, one column and several.
 #
 # </details>
 
@@ -355,14 +353,15 @@ check.broken_readers(broken_readers, hidden=True)
 #
 # ### The loop
 #
-# Write the training loop that carries the state and cuts the gradient. Cut `x` and `y` along time into windows of `window` steps (the
-# last may be shorter), go through them once, in order, and return the list of their losses, as numbers.
+# Write the training loop that carries the state and cuts the gradient. Cut `x` and `y` along time into windows of `window` steps; the
+# last may be shorter. Go through them once, in order. Return the list of their losses, as numbers.
 #
 # - `model(inputs, h)` returns the outputs at these steps, and the state at their end, $(1, B, H)$. `h` is None at first.
 # - `loss_function(outputs, targets)` gives the loss. `x` is $(T, B, d)$, `y` $(T, B, 1)$.
-# - Each window starts from the state in which the last one ended. But a column in which a **new text** begins starts from zeros:
-#   `begins` $(T, B)$ is True there. Texts begin at the first steps of windows only.
-# - Update by the gradient of this window's loss alone. No gradient flows into earlier windows.
+# - Each window starts from the state in which the last one ended. But where `begins` $(T, B)$ is True a **new text** begins, from zeros. It is True
+#   at first steps of windows only.
+# - No gradient flows into earlier windows.
+# - Update `optimizer` after each window, by the gradient of its loss alone.
 #
 # <details><summary>First hint</summary>
 #
@@ -387,9 +386,9 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# The task: name at each step of a stream of four random symbols the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
-# on 3,000 steps of 32 streams, in some seconds; `check.right(model)` is the share that it recalls in new ones. Return a dict with a `"window"`, 1 to 64, and a
-# `"rate"`. With **each** of the seeds 11 to 13 (choose with others) at least 90 % have to be recalled. Where do windows fail that are too short, or too long?
+# Name at each step of a stream of random symbols the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
+# on 3,000 steps of 32 streams; `check.right(model)` is the share that it recalls in new ones. Return a dict with a `"window"`, 1 to 64, and a
+# `"rate"`. With **each** of the seeds 11 to 13 (choose with others) 90 % have to be recalled. Why do short windows fail, why long ones?
 
 
 # %% solution="chosen_window"
@@ -426,18 +425,16 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # ```
 #
 # - `states` is $(T, B, H)$, row 0 is $h_1$; `h0` is $(B, H)$, `W_hh` $(H, H)$.
-# - `grad_states` $(T, B, H)$ is the gradient with respect to each state as far as it reaches the loss **directly**, through the output
-#   at that step, not through later states.
+# - `grad_states` $(T, B, H)$ is what reaches the loss **directly** from each state, through the output at that step, not through later states.
 # - The inputs are not given, and not needed: how do you get at $\tanh(a_t)$?
 #
-# [Section 6 of the chapter](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) derives what you need, for one sequence and
-# $\alpha = 1$. Here a row is a sequence, and the gradient of $W_{hh}$ is the sum over all.
+# [Section 6](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) has one sequence and $\alpha = 1$. Here the gradient of $W_{hh}$ is the sum over all sequences.
 #
 # *Not allowed*: `nn.RNN` (the operation `rnn`) and the engine's `backward`.
 #
 # <details><summary>First hint</summary>
 #
-# Go from the last step to the first, and carry what comes back through the next state. It has two ways back.
+# Go from the last step to the first, and carry what comes back. It has two ways.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -467,8 +464,7 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # 1. Divide the scores by `temperature`. At temperature 0 the likeliest token of each row has probability 1, whatever comes next.
 # 2. Unless `top_k` is None, only the `top_k` (1 to $V$) highest scores of each row stay possible.
 # 3. Softmax over what stayed possible.
-# 4. Unless `top_p` (above 0, at most 1) is None, only the fewest most probable tokens whose probabilities add up to at least `top_p`
-#    stay possible. Divide what is left by its sum.
+# 4. Unless `top_p` (above 0, at most 1) is None, only the fewest most probable tokens stay that have at least `top_p` together. Divide by their sum.
 #
 # ```pycon
 # >>> scores = mt.tensor([[0.0, math.log(5), math.log(2), math.log(2)+1e-3]])
@@ -479,8 +475,7 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # - What is not possible has probability 0. Every token keeps its place in the row.
 # - There are no ties between scores. They may be in the thousands.
 #
-# *Useful*: `topk`, `sort(dim, descending=True)`, which also returns the order, `cumsum`, `gather`, `masked_fill`, and
-# `order.argsort(-1)`, the place of each token in the sorted row.
+# *Useful*: `topk`, `sort(dim, descending=True)`, `cumsum`, `gather`, `masked_fill`.
 #
 # <details><summary>First hint</summary>
 #
@@ -489,7 +484,7 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# That sum is `cumsum` minus the token's own probability. `gather` with the places brings the answer back into the row's order.
+# That sum is `cumsum` minus the token's own probability. `sort` also returns the order; `gather` with `order.argsort(-1)` undoes it.
 #
 # </details>
 

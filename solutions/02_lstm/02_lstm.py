@@ -17,6 +17,7 @@ import math
 import minitorch as mt
 from textbook.checks import chapter_02 as check
 from textbook.checks import progress
+from textbook.lab import measured
 
 progress.show("02")
 
@@ -115,47 +116,49 @@ check.moved_gru(moved_gru, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3. As wide as the budget allows
+# ## 3. Which cell counts?
 #
-# *Practice · easy · 20 minutes · 3 points*
+# *Practice · medium · 30 minutes · 3 points*
 #
-# Return the largest number of units with which a recurrent network has **at most** `budget` parameters; 0 if there is none.
+# Take away what one cell remembers, and see what breaks. Return the share of right answers without each unit's cell, $(H)$.
 #
 # ```pycon
-# >>> widest("RNN", inputs=2, layers=1, bidirectional=False, budget=15)  # 3 * 2 + 3 * 3 + 3 + 3 = 21, 2 * 2 + 2 * 2 + 2 + 2 = 12
-# 2
+# >>> x = mt.tensor([[[1.0], [1.0], [-1.0]]])  # one step, three sequences; cells of 1/2, 1/2 and -1/2
+# >>> W_ih, W_out = mt.tensor([[0.0], [0.0], [9.0], [0.0]]), mt.tensor([[1.0], [-1.0]])
+# >>> without_each_cell(x, mt.tensor([0, 0, 1]), W_ih, mt.zeros(4, 1), mt.zeros(4), W_out)  # held at 1/6: all say 0
+# tensor([0.6667])
 # ```
 #
-# - `kind` is `"RNN"`, `"GRU"` or `"LSTM"`; `inputs` is $d$; `bidirectional` is True or False.
-# - Each layer and direction has `W_ih`, `W_hh` and, as in PyTorch, two biases.
-# - A layer above the first reads the output of the layer below; of both directions, if there are two.
-# - Build no networks: some budgets fit into no memory. Large numbers need integers.
+# - For each unit run the LSTM from zeros. At every step, as soon as $c_t$ is computed, **hold** this unit: its cell becomes its mean over
+#   the sequences. $h_t$ reads the held cell. All other units are free.
+# - The answer to a sequence is the class with the largest score; the scores are $h_T W_{out}^\top$, $(B, C)$.
+# - `x` is $(T, B, d)$, `answers` $(B)$. `W_ih`, `W_hh` and `b` are those of exercise 1, `W_out` is $(C, H)$.
 #
-# Guess first: how many times as wide as an LSTM may an RNN be? Four times?
+# Below, three LSTMs have learned whether a stream has more *a* than *b*. In which does one cell count?
 #
 # <details><summary>First hint</summary>
 #
-# Write `parameters(hidden)` in whole numbers first.
+# Write the loop over the steps without holding first. Between which two lines does the mean belong?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# It grows with `hidden`. Double until it is too much, then halve the interval.
+# `c[:, unit]` is a column: put its mean there before $h_t$ is computed. Start anew for each unit.
 #
 # </details>
 
 
-# %% solution="widest"
+# %% solution="without_each_cell"
 
-# %% tests="widest" points=3
-check.widest(widest)
-for budget in (10_000, 1_000_000, 100_000_000):
-    widths = {kind: widest(kind, 32, 1, False, budget) for kind in ("RNN", "GRU", "LSTM")}
-    print(f"{budget:11,} parameters: {widths}, RNN / LSTM {widths['RNN'] / widths['LSTM']:.2f}")
+# %% tests="without_each_cell" points=3
+check.without_each_cell(without_each_cell)
+for seed in range(3):
+    shares = without_each_cell(*check.counter(seed)).tolist()
+    measured(f"training {seed}: {', '.join(f'{share:.0%}' for share in shares)}")
 ### BEGIN HIDDEN TESTS
-# About twice: nearly all weights stand in W_hh, which grows with the square of H. In a small network W_ih has its
-# share, which grows with H itself, and the ratio is larger.
-check.widest(widest, hidden=True)
+# In 0 and 2 one cell counts, and most answers stand without any other. In 1 no cell alone is needed: several share the
+# count, and each can be missed. So "no single cell does it" does not mean that the network does not count.
+check.without_each_cell(without_each_cell, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -175,7 +178,7 @@ check.widest(widest, hidden=True)
 # ```
 #
 # - `x` is $(T, B, d)$. Of sequence $b$ the first `lengths[b]` steps are real, from 1 to $T$.
-# - The padding may hold anything, **infinity and NaN included**. It must have no influence on results or gradients.
+# - The padding may hold anything, **infinity and NaN included**. It changes neither results nor gradients.
 # - `W_ih` $(4H, d)$, `W_hh` $(4H, H)$ and `b` $(4H)$ are those of the chapter's LSTM.
 # - `state` is the pair `(h, c)` to start from, each $(B, H)$; None means zeros.
 #
@@ -253,21 +256,19 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Set the weights of an LSTM by hand, so that it is a memory with two addresses. It has **two units** and reads four numbers at each step:
-# `write`, `slot` and `read` are 0 or 1, `bit` is $-1$ or $+1$. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1.
+# Set the weights of an LSTM by hand, so that it is a memory with two addresses. It has **two units** and reads four numbers at each step,
+# `write`, `slot`, `bit`, `read` in this order: `bit` is $-1$ or $+1$, the others are 0 or 1. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1.
 #
-# - Where `write` is 1, the unit of this `slot` takes the `bit`, whatever it held before. The other keeps its own.
+# - Where `write` is 1, the unit of this `slot` takes the `bit`. The other keeps its own.
 # - Where `write` is 0, both keep what they have, over hundreds of steps.
-# - Where `read` is 1, the unit of this `slot` shows its bit, also one that is written at this very step: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
-# - A unit that shows nothing has $|h_t| < 0.05$.
+# - Where `read` is 1, the unit of this `slot` shows its bit, even if it is written just now: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
+# - Any other unit has $|h_t| < 0.05$.
 #
-# Return `W_ih` $(8, 4)$, `W_hh` $(8, 2)$ and `b` $(8)$: two rows each for $i, f, g, o$, of unit 0 and unit 1. A run starts from $h = c = 0$,
-# and its first two steps write both slots. A check that fails shows a unit step by step: `+` and `-` for a bit, `.` for nothing, `?` for
-# a number in between, `. x5` for five alike.
+# Return `W_ih` $(8, 4)$, `W_hh` $(8, 2)$ and `b` $(8)$: two rows each for $i, f, g, o$. A run starts from $h = c = 0$ and writes both slots first.
 #
 # <details><summary>First hint</summary>
 #
-# Take one gate at a time. When must the input gate of unit 1 be open? Write it as a sum with a bias that is large or very negative.
+# Take one gate at a time. When must the input gate of unit 1 be open?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -291,15 +292,15 @@ check.two_bits(two_bits, hidden=True)
 #
 # *Practice · hard · 35 minutes · 4 points*
 #
-# Find the broken ones of eight layers, by a test. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$ and returns all states $(T, B, 4)$ and the last pair,
+# Find the broken ones of eight layers, by a test. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
 # $(B, 4)$ each. `state` is such a pair, or None. A layer is right if, for ordinary inputs,
 #
 # 1. the last `h` is the last of the states, and None means zeros;
-# 2. reading `x` in one go or in two pieces, the second from the last pair of the first, gives the same;
-# 3. a sequence does not depend on the others in the batch;
+# 2. `x` read in two pieces, the second from the last pair of the first, gives the same as in one go;
+# 3. a sequence does not depend on others in the batch;
 # 4. without a state each call starts afresh;
 # 5. `x` and `state` are left unchanged;
-# 6. by `backward()`, the gradient of the last `h` reaches the first input of each sequence (not each of its numbers).
+# 6. the gradient of the last `h`, by `backward()`, reaches the first input of each sequence (not each of its numbers).
 #
 # Return the numbers of the others, counted from 0. Five are broken:
 #
@@ -308,13 +309,13 @@ check.two_bits(two_bits, hidden=True)
 # 5
 # ```
 #
-# Differences below $10^{-9}$ in float64 are rounding: `mt.allclose` takes `rtol=0, atol=1e-9`.
+# Differences below $10^{-9}$ in float64 are rounding.
 
 # %%
 eight = check.unknown_layers()
 
 # %% [markdown]
-# *Useful*: `mt.allclose`, `.double()`, `.clone()`.
+# *Useful*: `mt.allclose(a, b, rtol=0, atol=1e-9)`, `.double()`, `.clone()`.
 #
 # <details><summary>First hint</summary>
 #
@@ -342,24 +343,24 @@ check.broken_layers(broken_layers, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask a question of your own about what recurrent networks remember, and answer it by runs. For example: what does a wrong bias cost, and does longer
-# training make up for it? `check.trained` and `check.sequences` train and measure on the task of exercise 10.
+# Ask a question of your own about what recurrent networks remember, and answer it by runs. For example: what does a wrong bias cost? `check.trained` and
+# `check.sequences` train and measure on the task of exercise 10.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
 # - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
 #   They say what you found, how sure that is, and what your runs do *not* show.
-# - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
+# - A number stands behind the name of its setting. [The rules](../../docs/exercises.md#Open-questions).
 #
 # The check runs it, and compares your numbers with the runs.
 #
 # <details><summary>First hint</summary>
 #
-# Change one thing. What would the other side say was unfair: its learning rate, its budget?
+# Change one thing. What would the other side call unfair?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with a report that says anything: the check prints mean and spread of all settings, also where it refuses.
+# Run first with any report: the check prints mean and spread of all settings, also where it refuses.
 #
 # </details>
 
@@ -424,8 +425,7 @@ check.find_out(run, report)
 # ```
 #
 # - `h` and `c` $(B, H)$ are the old states; `W_hh` is $(4H, H)$.
-# - `grad_h_new` $(B, H)$ is $\partial \mathcal L / \partial h'$. `grad_c_new` $(B, H)$ is the part of $\partial \mathcal L / \partial c'$ that comes
-#   back from the **next cell**, so not through $h'$.
+# - `grad_h_new` $(B, H)$ is $\partial \mathcal L / \partial h'$. `grad_c_new` $(B, H)$ is what comes back to $c'$ from the **next cell**, not through $h'$.
 # - Return $\partial \mathcal L / \partial h$, $(B, H)$; $\partial \mathcal L / \partial c$, $(B, H)$; and this step's
 #   $\partial \mathcal L / \partial W_{hh}$, $(4H, H)$, summed over the batch.
 #
@@ -433,7 +433,7 @@ check.find_out(run, report)
 #
 # <details><summary>First hint</summary>
 #
-# Go backward: from $h'$ to $o$ and $c'$; from $c'$ to $f$, $c$, $i$ and $g$; from the gates to their sums; from the sums to $h$ and $W_{hh}$.
+# From $h'$ to $o$ and $c'$. From $c'$ to $f$, $c$, $i$ and $g$. From gates to sums, and from sums to $h$ and $W_{hh}$.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -458,8 +458,8 @@ check.lstm_step_backward(lstm_step_backward, hidden=True)
 #
 # ### The measure
 #
-# How many answers are right, by distance? Return a dict from 0, 10, 20, ... to the share of right answers among the sequences, of all batches,
-# with distances from 0 to 9, 10 to 19, 20 to 29, ...
+# How many answers are right, by distance? Return a dict from 0, 10, ... to the share of right answers at the distances 0 to 9, 10 to 19, ...,
+# over all batches.
 #
 # ```pycon
 # >>> class Zero(mt.nn.Module):
@@ -482,7 +482,7 @@ check.lstm_step_backward(lstm_step_backward, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Collect all hits of a group over all batches, then divide: a mean of the batches' means would be another number.
+# Collect all hits of a group over all batches, then divide.
 #
 # </details>
 
@@ -499,14 +499,14 @@ check.right_by_distance(right_by_distance, hidden=True)
 # ### The training
 #
 # Two marks stand in a stream of noise; at the end the network names the **second**. `check.trained(network, bias, rate, steps, seed)`
-# trains 32 units on streams of 6 to 24 tokens, in about a second; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
+# trains on streams of 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
 # - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate (not used by the RNN);
 # - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 300.
 #
-# The last check trains with the seeds 11 to 13 (choose with others) and measures on streams of up to 72 tokens. In each group up to 49 at least 90 % have
-# to be right with **each** seed: aim at 95 %, with five seeds. Rates far above the usual ones are worth a try. Which network can keep a state without writing it anew?
+# The check trains with the seeds 11 to 13 (choose with others) and measures on streams of up to 72 tokens. In each group up to 49, 90 % have
+# to be right with **each** seed: aim at 95 %. Try rates far above the usual ones. Which network can keep a state without writing it anew?
 
 
 # %% solution="chosen_memory"

@@ -115,8 +115,8 @@ check.attention(attention, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# A layer may know things that stand in no sentence. So it has `slots` places of its own, each with a key and a value that are parameters, and
-# every token may look at them as it looks at tokens. Write both methods.
+# A layer may know things that stand in no sentence. So it has `slots` places of its own, each with a key and a value that are parameters.
+# Every token may look at them as it looks at tokens. Write both methods.
 #
 # ```pycon
 # >>> layer = SelfAttention(width=4, key_size=2, slots=3)
@@ -124,8 +124,8 @@ check.attention(attention, hidden=True)
 # (minitorch.Size([5, 4]), minitorch.Size([3, 2]), minitorch.Size([3, 4]))
 # ```
 #
-# - `__init__` makes three layers without biases, `self.query`, `self.key` (`key_size` numbers each) and `self.value` (`width` numbers), and two
-#   parameters, `self.slot_keys` and `self.slot_values`, which begin with random numbers.
+# - `__init__` makes three layers without biases: `self.query`, `self.key` (`key_size` numbers each) and `self.value` (`width` numbers).
+# - It makes two parameters of random numbers, `self.slot_keys` and `self.slot_values`.
 # - `forward` takes tokens $(\dots, n, \text{width})$, with any leading axes, and returns outputs of the same shape.
 # - Each token shares **one** softmax among the $n$ tokens and the slots, its scores divided by the square root of `key_size`.
 #
@@ -242,9 +242,8 @@ check.moved_by_score(moved_by_score, hidden=True)
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# `layer` takes $n$ tokens $(n, d)$, with $n$ from 4 to 6, and gives $n$ outputs, one a token. You cannot look inside, but you can permute `X`
-# $(n, d)$. **Return a permutation that shows that the layer notices the order**: a list `p` of the positions from 0 to $n - 1$ for which
-# `layer(X[p])` is not `layer(X)[p]`. Return None if there is none.
+# `layer` takes $n$ tokens, `X` $(n, d)$, with $n$ from 4 to 6, and gives $n$ outputs. **Return a permutation that shows that it notices the order**: a list `p`
+# of the positions 0 to $n - 1$ for which `layer(X[p])` is not `layer(X)[p]`. Return None if there is none.
 #
 # ```pycon
 # >>> noticed_order(lambda x: x + x.mean(0), mt.randn(4, 2)) is None
@@ -343,13 +342,13 @@ check.by_distance(by_distance, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask a question of your own about what helps one layer of self-attention to learn, and answer it by runs. For example: does the best divisor of the scores stay the best if the layer may train longer? `check.trained` and
+# Ask a question of your own about what helps one layer of self-attention to learn, and answer it by runs. For example: does the best divisor stay the best in longer training? `check.trained` and
 # `check.sequences` train and measure on the task of exercise 10.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
 # - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
 #   They say what you found, how sure that is, and what your runs do *not* show.
-# - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
+# - A number stands behind the name of its setting. [The rules](../../docs/exercises.md#Open-questions).
 #
 # The check runs it, and compares your numbers with the runs.
 #
@@ -360,7 +359,7 @@ check.by_distance(by_distance, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with a report that says anything: the check prints mean and spread of all settings, also where it refuses.
+# Run first with any report: the check prints mean and spread of all settings, also where it refuses.
 #
 # </details>
 
@@ -415,7 +414,7 @@ check.find_out(run, report)
 #
 # $$A = \text{softmax}\!\left(\frac{XQ\,(XK)^\top}{\sqrt{d}}\right), \qquad \text{output} = A\,XV$$
 #
-# Given `grad_output` $(n, d)$, the gradient of the loss with respect to the output, return those with respect to `X` $(n, d)$, `Q`, `K` and `V`
+# Given `grad_output` $(n, d)$, the gradient with respect to the output, return those with respect to `X` $(n, d)$, `Q`, `K` and `V`
 # $(d, d)$, in this order.
 #
 # ```pycon
@@ -428,8 +427,8 @@ check.find_out(run, report)
 #
 # <details><summary>First hint</summary>
 #
-# Go back one step at a time: from the output to values and weights, through the softmax to the scores, then to queries and keys, then to the
-# matrices, and to $X$, which three gradients reach. For $Y = XW$ and the gradient $G$ of $Y$, those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
+# Go back one step at a time: output, weights, scores, queries and keys, matrices. Three gradients reach $X$. For $Y = XW$ and the gradient $G$ of $Y$,
+# those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -496,17 +495,16 @@ check.right_unseen(right_unseen, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Say for each of 8 tokens, of 10 kinds, which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` trains one layer
-# of self-attention with queries and keys of size 64, in less than a second; it returns the model and the sentences that it has seen.
-# `check.sequences(batch)` draws tokens and targets to measure it with. The matrices start larger than usual: with positions, scores that are not
-# divided spread by more than 100. Return a dict:
+# Say for each of 8 tokens which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` trains one layer
+# of self-attention and returns the model and the sentences that it has seen.
+# `check.sequences(batch)` draws tokens and targets to measure it with. With positions, scores that are not divided spread by more than 100. Return a dict:
 #
 # - `"divisor"` of the scores: `"1"`, `"root"` (of 64) or `"d"` (64);
 # - `"positions"`: True if a learned vector for the place is added to each token;
 # - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 150.
 #
-# The last check trains your choice with the seeds 11 to 13 (choose with others) and measures it with your `right_unseen`. At least 90 % have to be right
-# with **each**. Can the task be learned without positions? What share is right then, at best?
+# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others). Can the task be learned without positions? What share is
+# right then, at best?
 
 
 # %% solution="chosen_layer"
@@ -527,6 +525,5 @@ check.right_unseen(right_unseen, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Queries, keys and values, the scale, the layer and its gradient are yours now, and so is the test that
-# shows what the layer lacks: it does not notice the order. [Chapter 06](../../notebooks/06_multi_head_attention.ipynb) first lets it look at several places
+# The layer lacks a sense of order, as your test has shown. [Chapter 06](../../notebooks/06_multi_head_attention.ipynb) first lets it look at several places
 # at once.

@@ -7,9 +7,8 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **Shapes.** $B$ sequences come first; $n$ is the number of positions (of keys, where queries and keys come from two sequences; then $T$ is
-# that of queries); $d$ the size of a token's vector; $h$ the number of heads, `heads` in code. It divides $d$: head $l$, counted from 0, has the
-# columns $l\,d/h$ to $(l+1)\,d/h - 1$.
+# **Shapes.** The $B$ sequences come first; $n$ is the number of positions that are looked at, $T$ of those that ask, $d$ the size of a token's vector.
+# There are $h$ heads, `heads` in code. Head $l$, counted from 0, has the columns $l\,d/h$ to $(l+1)\,d/h - 1$.
 
 # %%
 import math
@@ -29,8 +28,8 @@ progress.show("06")
 #
 # *Core · easy · 15 minutes · 3 points*
 #
-# Queries, keys and values are often made by one large product `P`, $(B, n, 3d)$. Some models (GPT-NeoX, BLOOM) keep it head by head: the first
-# $3d/h$ columns belong to head 0, first its query, then its key, then its value, $d/h$ each; then comes head 1. Return query, key and value, each
+# Queries, keys and values are often made by one large product `P`, $(B, n, 3d)$. Some models (GPT-NeoX, BLOOM) keep it head by head. The first
+# $3d/h$ columns belong to head 0: its query, its key, its value, $d/h$ each. Then comes head 1. Return query, key and value, each
 # $(B, h, n, d/h)$.
 #
 # ```pycon
@@ -65,22 +64,21 @@ check.split_fused(split_fused, hidden=True)
 #
 # *Practice · easy · 25 minutes · 3 points*
 #
-# What changes with the number of heads, and what does not? A multi-head attention of width $d$ gets $T$ positions that ask and $n$ that are looked
-# at. Its queries have $h$ = `heads` heads. Keys and values have only `groups` heads, each of size $d/h$, too: $h$ / `groups` query heads share one.
-# It has four projections without biases: queries and output $(d, d)$, keys and values as small as that makes them. Return a dict of integers:
+# What changes with the number of heads? A multi-head attention of width $d$ has $T$ positions that ask and $n$ that are looked
+# at. Its queries have $h$ = `heads` heads. Keys and values have only `groups` heads, each of size $d/h$: $h$ / `groups` query heads share one.
+# It has four projections without biases: queries and output $(d, d)$, keys and values smaller. Return a dict of integers:
 #
-# - `"weights"`: the number of its weights;
-# - `"FLOPs"`: those of its matrix products in one forward pass of one sequence, $2akb$ for $(a, k)$ times $(k, b)$: the projections and the two
-#   products inside the heads;
-# - `"scores"`: the number of scores in all heads;
-# - `"kept"`: the numbers that one has to keep of the $n$ positions, so that later queries can look at them.
+# - `"weights"`: all of them;
+# - `"FLOPs"` of all matrix products, forward, $2akb$ for $(a, k)$ times $(k, b)$;
+# - `"scores"`, in all heads;
+# - `"kept"`: the numbers to keep of the $n$ positions, so that later queries can look at them.
 #
 # ```pycon
 # >>> attention_cost(T=1, n=2, d=4, heads=2, groups=1)
 # {'weights': 48, 'FLOPs': 160, 'scores': 4, 'kept': 8}
 # ```
 #
-# Which of the four depend on $h$ if `groups` $= h$, and which fall with `groups`? The cell of the check lets the chapter's layer run, and counts.
+# Which of the four depend on $h$ if `groups` $= h$, and which fall with `groups`?
 #
 # <details><summary>First hint</summary>
 #
@@ -167,13 +165,12 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 # *Core · medium · 30 minutes · 4 points*
 #
 # Find, by a test, the mistake that raises no error. Eight layers claim to be multi-head self-attention without positions: functions from `X`
-# $(B, n, 8)$ to outputs $(B, n, 8)$, in float64, for any $B$ and $n$. You cannot look inside. A layer **mixes** if for some `X` one of these fails by
-# more than rounding ($10^{-9}$):
+# $(B, n, 8)$ to outputs $(B, n, 8)$, in float64. A layer **mixes** if for some `X` one of these fails by more than rounding ($10^{-9}$):
 #
 # - where the positions of `X` are permuted, in all sequences alike, the outputs are permuted in the same way;
 # - a sequence gets in a batch what it gets alone.
 #
-# Return the numbers of those that mix, counted from 0. Of these eight five do:
+# Return the numbers of those that mix, counted from 0. Five do:
 #
 # ```pycon
 # >>> len(mixing(check.suspects()))
@@ -262,8 +259,8 @@ check.talking_heads(talking_heads, hidden=True)
 # *Practice · medium · 25 minutes · 4 points*
 #
 # Which heads matter? `Y` $(B, h, n, s)$ holds their outputs, `W_O` $(h s, m)$ is the output projection, and the layer's output is
-# $[Y_0; \dots; Y_{h-1}]\, W_O$. Remove each head in turn: in its place stands, at every position of every sequence, the **mean** of its outputs over all positions
-# of all sequences, a vector of size $s$. The others stay. Return the outputs without each head, $(B, h, n, m)$: at `[:, l]` those without head $l$.
+# $[Y_0; \dots; Y_{h-1}]\, W_O$. Remove each head in turn. In its place stands everywhere the **mean** of its outputs over all positions
+# of all sequences, a vector of size $s$. Return the outputs without each head, $(B, h, n, m)$: at `[:, l]` those without head $l$.
 #
 # ```pycon
 # >>> Y = mt.tensor([[[[1.0], [3.0]], [[5.0], [5.0]]]])  # two heads, two positions
@@ -306,7 +303,7 @@ check.without_each_head(without_each_head, hidden=True)
 #
 # - `"one"`: how many of the $n$ keys can be favourites at most, if queries and keys are single numbers;
 # - `"two"`: the same for queries and keys of two numbers each;
-# - `"queries"` and `"keys"`, $(n, 2)$ each, which show it: query $i$ gives key $i$ a score that is higher than all its others by at least 1.
+# - `"queries"` and `"keys"`, $(n, 2)$ each, which show it: query $i$ scores key $i$ higher than all others by at least 1.
 #
 # ```pycon
 # >>> found = favourites(2)
@@ -394,15 +391,15 @@ check.two_heads(two_heads, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 5 points*
 #
-# Write `forward` of multi-head attention as models use it today: for one sequence or two, with a mask, and with keys and values that heads share. `groups`
-# divides `heads`, and there are `groups` heads of keys and of values of the size of a query, $s$ = width / heads. Neighbours share: query heads 0 to
-# heads/groups $- 1$ look at group 0, the next heads/groups at group 1, and so on.
+# Write `forward` of multi-head attention as models use it today: with a mask, and with keys and values that heads share. There are `groups` heads of
+# keys and of values, of the size of a query, $s$ = width / heads. Neighbours share: the first heads/groups query heads look at group 0, the next at group 1, and so on.
 #
 # - `x` $(B, T, \text{width})$ gives the queries, through `self.query`.
-# - `memory` $(B, n, \text{width})$ gives keys and values, through `self.key` and `self.value`. It may be `x`, or another sequence of another length.
-# - `allowed` is None, or boolean, **True where a query may look at a key**. It broadcasts against the scores of all heads, $(B, h, T, n)$: $(T, n)$,
-#   $(B, 1, 1, n)$, $(B, h, T, n)$ and the like. Where it is False the score becomes minus infinity. Every query may look at one key at least.
-# - Scores are divided by $\sqrt s$, and may be very large. The heads are put end to end; `self.out` is the output projection.
+# - `memory` $(B, n, \text{width})$ gives keys and values, through `self.key` and `self.value`.
+# - `allowed` is None, or boolean, **True where a query may look at a key**. It broadcasts against the scores, $(B, h, T, n)$. Every query may look
+#   at one key at least.
+# - Scores are divided by $\sqrt s$, and may be very large.
+# - The heads are put end to end; `self.out` is the output projection.
 #
 # Return $(B, T, \text{width})$. Keep `__init__` as it is.
 #
@@ -434,16 +431,14 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # *Challenge · hard · 40 minutes · 4 points*
 #
 # Train a model so that **any one head can be removed**, and measure whether it worked. `model` is the chapter's model for two letters of a table, with
-# `model.heads` = 4 heads. `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each
-# head says: a 0 removes one. `draw(count)` draws new tables: `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$.
+# 4 heads. `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each
+# head says: a 0 removes one. `draw(count)` draws `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$.
 #
-# - Train in place. Both answers must be right in at least 98 % of new tables with all heads, and in at least 97 % without whichever head is missed most.
-# - Then measure, on at least 1,000 new tables. Return a dict of two shares of tables in which **both** answers are right: `"all heads"`, and
-#   `"without the worst"`, the smallest of the four shares with one head removed.
+# - Train in place. **Both** answers must be right in 98 % of new tables with all heads, in 97 % without the head that is missed most.
+# - Measure on at least 1,000 new tables. Return a dict of two such shares: `"all heads"`, and `"without the worst"`, the smallest with one head removed.
 #
-# The check hands you fresh models with several seeds and measures on other tables: what you say must agree to 0.03. One more model, the last, cannot be helped,
-# since some answers need its head 0: of that only what you say is judged. A training has 60 seconds of processor time; 400 steps of 128 tables with Adam and the rate
-# 0.01 take one or two. To try: `check.look_up(seed)` makes a model, `check.draw` draws tables.
+# The check hands you fresh models and measures on other tables: what you say must agree to 0.03. The last model cannot be helped: there
+# only what you say is judged. To try: `check.look_up(seed)`, `check.draw`; 400 steps of 128 tables, Adam, rate 0.01.
 #
 # <details><summary>First hint</summary>
 #

@@ -7,9 +7,8 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **Shapes and conventions.** $B$ sequences of $n$ tokens, each a vector of size $d$; $h$ heads. In scores and masks, row $i$ is query $i$ and
-# column $j$ is key $j$, counted from 0. Masks are boolean, and **True means: may look**, as in `F.scaled_dot_product_attention`.
-# (`nn.MultiheadAttention` and the library's `data.padding_mask` mean the opposite.)
+# **Shapes.** $B$ sequences of $n$ tokens, $d$ features, $h$ heads. Row $i$ is query $i$, column $j$ key $j$, counted from 0. Masks are boolean, and **True means: may look**, as in `F.scaled_dot_product_attention`.
+# (`nn.MultiheadAttention` and `data.padding_mask` mean the opposite.)
 
 # %%
 import inspect
@@ -31,28 +30,28 @@ progress.show("07")
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# A model writes. The prompts of a batch all end in the last of $n$ positions, so the padding stands **in front**. Keys and values of earlier
-# tokens are kept, and only the last $T \le n$ positions ask. Return the mask for their scores $(B, h, T, n)$: a query may look at a key that does
-# not come after it and is no padding. All heads share it, so its shape is $(B, 1, T, n)$, boolean.
+# A model writes. All prompts of a batch end in the last of $n$ positions, so padding stands **in front**. Only the last $T \le n$ positions ask, for scores $(B, h, T, n)$.
 #
 # ```pycon
 # >>> chunk_mask(mt.tensor([1, 3]), T=2, n=3).long()[:, 0].tolist()
 # [[[0, 0, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 1]]]
 # ```
 #
-# - `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$.
-# - Only keys are masked. A row that belongs to padding stays what the rule makes of it, even if nothing is left to look at.
+# Return their mask, boolean $(B, 1, T, n)$: a query may look at a key that does not come after it and is no padding.
 #
-# If the padding stood at the end and all positions asked, the causal mask alone would do for the real tokens. Why?
+# - `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$.
+# - Only keys are masked: a row of padding may look by the same rule, perhaps at nothing.
+#
+# If padding stood at the end and all positions asked, the causal mask alone would do for real tokens. Why?
 #
 # <details><summary>First hint</summary>
 #
-# The place of query $t$ is $n - T + t$. Compare places with places.
+# The place of query $t$ is $n - T + t$.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Two masks, $(T, n)$ and $(B, n)$, joined by `&`: give the second one axes for heads and queries.
+# Two masks, $(T, n)$ and $(B, n)$, joined by `&`: the second needs axes for heads and queries.
 #
 # </details>
 
@@ -72,30 +71,30 @@ check.chunk_mask(chunk_mask, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Six people have written the mask of a causal model. `lengths` $(B)$ says how many of the $n$ places of each sentence are tokens; padding stands at the end. Read them:
+# Six people have written the mask of a causal model. Sentence $b$ has `lengths[b]` tokens, then padding, up to $n$ places. Read them:
 
 # %%
 for program in check.written.values():
     print(inspect.getsource(program))
 
 # %% [markdown]
-# Return a dict from each letter to None, if the mask is always right, or to a pair for which it is **not**: a list of lengths, and $n$.
+# Return a dict from each letter to None, if its mask is always right, or to a pair for which it is **not**: a list of lengths, and $n$.
 #
 # - A right mask is boolean, $(B, n, n)$.
 # - A token may look at the tokens up to itself, and at nothing else.
-# - What a query of padding may look at is free, but it must see something: a softmax over nothing is not a number.
+# - A query of padding may look at anything, but at something.
 # - Lengths go from 1 to $n$; $n$ is at most 8.
 #
-# You may run them, of course; but say first what you expect. Three are right, and one of these never asks for the lengths. How can that be?
+# Three are right, and one of these never asks for the lengths. How can that be?
 #
 # <details><summary>First hint</summary>
 #
-# Draw the mask of lengths `[1, 2]` and `n = 2` on paper for each: rows are queries.
+# Draw the mask of lengths `[1, 2]` and `n = 2` for each.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Three things can go wrong: a token's row, an empty row, the shape. For each program ask all three.
+# Three things can go wrong: a token's row, an empty row, the shape.
 #
 # </details>
 
@@ -116,19 +115,19 @@ check.counterexamples(counterexamples, hidden=True)
 #
 # *Core · medium · 35 minutes · 4 points*
 #
-# Write the test that finds a wrong padding mask. Eight encoders are functions of `x` $(B, n, 6)$ and `lengths` $(B)$: of sentence $b$ the first
-# `lengths[b]` positions are real, one at least. They return $(B, n, 6)$ in float64, for any $B$ and $n$. You cannot look inside. An encoder is right
-# if **every real position of a sentence in a batch gets what it gets alone**, without padding, up to rounding ($10^{-9}$). What it returns at the
-# padding does not matter, be it NaN.
-#
-# Return the numbers of the others, counted from 0. Of these eight five read the padding:
+# Write the test that finds a wrong padding mask. Return the numbers of the wrong encoders, counted from 0. Of these eight five are:
 #
 # ```pycon
 # >>> len(reading_padding(check.suspects()))
 # 5
 # ```
 #
-# All that do show it with at most four sentences and eight positions, some only with some numbers of sentences. `x` holds ordinary numbers.
+# `encoder(x, lengths)` makes of `x` $(B, n, 6)$ an output $(B, n, 6)$ in float64. Of sentence $b$ the first `lengths[b]` positions are real, one at least. A sentence
+# alone comes without padding. An encoder is right if **every real position gets in a batch what it gets alone**, up to $10^{-9}$.
+#
+# - What it returns at the padding does not matter, be it NaN.
+# - Four sentences and eight positions show every fault; some show with some numbers of sentences only.
+# - Let `x` hold ordinary numbers.
 
 # %%
 eight = check.suspects()
@@ -138,12 +137,12 @@ eight = check.suspects()
 #
 # <details><summary>First hint</summary>
 #
-# For each sentence of a batch, compare its real positions with what the encoder gives for it alone.
+# Compare the real positions of each sentence with what the encoder gives for it alone.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Try batches of 1, 2, 3 and 4 sentences; a batch in which none is as long as $n$; one in which the longest is not the first.
+# Try batches of 1 to 4 sentences; one in which none is as long as $n$; one in which the longest is not the first.
 #
 # </details>
 
@@ -162,8 +161,7 @@ check.reading_padding(reading_padding, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# `model` makes of $n$ tokens, `x` $(n, d)$, as many outputs, $(n, k)$. You cannot look inside, but gradients tell. Return a boolean tensor $(n, n)$: entry
-# $(i, j)$ is True if output $i$ depends on token $j$, that is, if at least one of the numbers $\partial\, \text{output}_{ic} / \partial x_{jm}$ is not zero.
+# You cannot look into `model`, but gradients tell.
 #
 # ```pycon
 # >>> dependence(lambda x: x.cumsum(0), mt.randn(3, 2)).long()
@@ -172,7 +170,10 @@ check.reading_padding(reading_padding, hidden=True)
 #         [1, 1, 1]])
 # ```
 #
-# The models are smooth. Some leaks are hard to see: think of numbers that cancel one another in a sum, and of small ones.
+# It makes of $n$ tokens, `x` $(n, d)$, as many outputs, $(n, k)$. Return a boolean tensor $(n, n)$: entry
+# $(i, j)$ is True if output $i$ depends on token $j$, that is, if one of the numbers $\partial\, \text{output}_{ic} / \partial x_{jm}$ is not zero.
+#
+# The models are smooth. Some leaks are small, or cancel in a sum.
 #
 # *Useful*: `x.clone().requires_grad_()`; `mt.autograd.grad(number, x, retain_graph=True)` returns a tuple with one gradient.
 #
@@ -183,7 +184,7 @@ check.reading_padding(reading_padding, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# One gradient for each number of each output. Ask `!= 0`, not "larger than".
+# One gradient for each number of each output. Ask `!= 0`.
 #
 # </details>
 
@@ -201,9 +202,7 @@ check.dependence(dependence, hidden=True)
 #
 # *Practice · medium · 25 minutes · 3 points*
 #
-# What does a stack of masks let through? Each layer of self-attention **adds** what it gives to its input, and the next layer takes the sum. Layer $l$
-# has the mask `masks[l]`, boolean $(n, n)$; they may differ. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True if output $i$ of the last layer
-# depends on token $j$, over whatever way.
+# What does a stack of masks let through?
 #
 # ```pycon
 # >>> step_back = mt.tensor([[False, False, False], [True, False, False], [False, True, False]])
@@ -213,8 +212,11 @@ check.dependence(dependence, hidden=True)
 #         [1, 1, 1]])
 # ```
 #
-# A row with nothing to look at adds nothing. Guess before you run the check: with a window of $w$ (itself and the $w - 1$ tokens before) in each of $L$ layers,
-# on how many tokens does an output depend?
+# Each layer of self-attention **adds** what it gives to its input; the next layer takes the sum. Layer $l$
+# has the mask `masks[l]`, boolean $(n, n)$. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True if output $i$ of the last layer
+# depends on token $j$, over whatever way. A row with nothing to look at adds nothing.
+#
+# Guess first: with a window of $w$ (itself and the $w - 1$ tokens before) in each of $L$ layers, on how many tokens does an output depend?
 #
 # <details><summary>First hint</summary>
 #
@@ -223,7 +225,7 @@ check.dependence(dependence, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# After each further layer: of what those know that it may look at, itself included. A product of matrices does that.
+# After each further layer: of what those know that it may look at, itself included. A product of matrices.
 #
 # </details>
 
@@ -258,9 +260,8 @@ check.reach(reach, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven language models have been measured twice, as in [section 1 of the chapter](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
-# prefix, at each of eight positions (the numbers are made up). Which models leak? Which leaks at a single position? One was measured wrongly, its two losses
-# belong to different weights: how can one tell? And why is the lowest curve not the best model?
+# Seven language models were measured twice, as in [section 1 of the chapter](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
+# prefix, at each of eight positions (made-up numbers). Which leak? The two losses of one belong to different weights: how can one tell? Why is the lowest curve not the best model?
 
 # %%
 figure, panels = plot.subplots(1, 2, width=9.5, height=3, sharey=True)
@@ -277,16 +278,18 @@ for run in check.runs:
         print(f"{run['model']:28} {run['text']:9} {way:16} {losses}")
 
 # %% [markdown]
-# `runs` is a list of dicts like those of `check.runs`. Two losses are the same if they differ by at most 0.01. Return a dict:
+# Return a dict:
 #
-# - `"verdicts"`: a dict from each model to `"measured wrongly"` if its two losses at the **last** position are not the same; else to `"leaks"` if they differ at some
-#   other position; else to `"no leak seen"`;
-# - `"best"`: of the models with no leak seen whose `"text"` is `"held out"`, the one with the lowest mean loss from the prefix; None if there is none.
+# - `"verdicts"`, a dict from each model: `"measured wrongly"` if its losses at the **last** position differ; else `"leaks"` if they differ
+#   anywhere; else `"no leak seen"`;
+# - `"best"`: the model with the lowest mean loss from the prefix, of those with no leak seen whose `"text"` is `"held out"`; None if there is none.
 #
 # ```pycon
 # >>> judged([{"model": "A", "text": "held out", "in one pass": [1.0, 2.0], "from the prefix": [3.0, 2.0]}])
 # {'verdicts': {'A': 'leaks'}, 'best': None}
 # ```
+#
+# `runs` is a list like `check.runs`. Losses differ if they do by more than 0.01.
 #
 # <details><summary>First hint</summary>
 #
@@ -295,7 +298,7 @@ for run in check.runs:
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `zip(run["in one pass"], run["from the prefix"])`, and a list of booleans: its last entry decides first.
+# `zip(run["in one pass"], run["from the prefix"])`, and a list of booleans.
 #
 # </details>
 
@@ -319,28 +322,28 @@ check.judged(judged, hidden=True)
 #
 # The vocabulary has the tokens 0 to $V - 1$; `self.start` is a start token with the number $V$. Write two methods; keep `__init__` as it is.
 #
-# `forward(tokens)` takes tokens $(B, n)$ and returns scores $(B, n, V)$:
+# `forward(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$:
 #
 # - embed with `self.embedding`; make queries, keys and values with `self.query`, `self.key`, `self.value`;
 # - attend with a causal mask, one head, scores divided by $\sqrt d$;
 # - return `self.output` of the result: no softmax, no positions, no residual connection.
 #
-# `loss(tokens, lengths)` returns the mean cross-entropy over all real tokens of the batch, one number. The model reads the start token and then all tokens but the last:
+# `loss(tokens, lengths)` returns the mean cross-entropy over all real tokens of the batch. The model reads the start token, then all tokens but the last:
 #
 # $$L = -\frac{1}{\sum_b \text{length}_b} \sum_{b} \sum_{t < \text{length}_b} \log p(\text{token}_{b,t} \mid \text{start}, \text{token}_{b,0}, \dots, \text{token}_{b,t-1})$$
 #
-# Of text $b$ the first `lengths[b]` tokens are real; the padding behind them holds any tokens.
+# The first `lengths[b]` tokens of text $b$ are real; behind them stand any tokens.
 #
 # *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `F.cross_entropy` wants the classes in axis 1; it has `reduction="none"` and `ignore_index`.
 #
 # <details><summary>First hint</summary>
 #
-# For the loss, put a column of start tokens in front and leave the last column away.
+# Put a column of start tokens in front, and leave the last column away.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The mean is over tokens: sum what is real, and divide by the sum of the lengths.
+# Sum what is real, and divide by the sum of the lengths.
 #
 # </details>
 
@@ -371,22 +374,21 @@ check.CausalLanguageModel(CausalLanguageModel, hidden=True)
 # ```
 #
 # - `query` is $(\dots, T, d)$, `key` $(\dots, n, d)$, `value` $(\dots, n, d_v)$, with any axes in front. Return $(\dots, T, d_v)$.
-# - `allowed` is boolean and fits the scores $(\dots, T, n)$ by broadcasting; None allows everything.
-# - Scores may be hundred thousands. What stands at a hidden place changes nothing.
-# - **A key that no query of its sequence and head may look at, and its value, may hold anything**, NaN and infinity too. All else is finite.
-# - Such keys and values get the gradient 0, exactly, and no gradient is NaN.
+# - `allowed` is boolean and broadcasts to the scores $(\dots, T, n)$; None allows everything.
+# - Scores may be hundred thousands.
+# - **A key that no query of its sequence and head may look at, and its value, may hold anything**, NaN and infinity too. It changes nothing and gets the gradient 0. All else is finite; no gradient is NaN.
 # - **A row with nothing to look at** gives zeros.
 #
 # *Not allowed*: `F.scaled_dot_product_attention` and `nn.MultiheadAttention` (the operation `linear`).
 #
 # <details><summary>First hint</summary>
 #
-# Which keys does nobody look at? `allowed.any(dim=-2)`, when `allowed` has the whole shape. Replace them and their values first.
+# `allowed.any(dim=-2)`, in its whole shape, tells which keys somebody looks at. Replace the others and their values first.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A row of nothing but minus infinity gives NaN weights: put them to 0 with the same mask, before they meet the values.
+# A row of minus infinity alone gives NaN: put its weights to 0 with the same mask, before they meet the values.
 #
 # </details>
 
@@ -404,9 +406,7 @@ check.masked_attention(masked_attention, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 4 points*
 #
-# Write a greedy loop with a mask, for prompts of different lengths. `model(tokens, allowed)` takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$, True where a token
-# may look at another, and gives scores $(B, n, V)$; those at position $i$ are for the token after it. It was trained with a causal mask and without padding. It knows the
-# order of the tokens that it may look at, but not how far from the beginning they stand: so padding that nobody looks at may stand anywhere.
+# Write greedily, for prompts of different lengths.
 #
 # ```pycon
 # >>> after = lambda tokens, allowed: F.one_hot((tokens + 1) % 5, 5).float()  # the next number
@@ -414,19 +414,22 @@ check.masked_attention(masked_attention, hidden=True)
 # [[2, 3, 4], [3, 4]]
 # ```
 #
-# - `prompts` is a list of lists of tokens, one at least each. All tokens 0 to $V - 1$ may occur: there is none for padding.
-# - The new token is the likeliest one, and is read before the next one is picked.
-# - A continuation ends when it has `count` tokens, or with a new token `end`, which it includes. An `end` inside the prompt means nothing.
-# - The result is what each prompt would give alone. But all go through the model together, in at most `count` calls.
+# `model(tokens, allowed)` takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$. Its scores $(B, n, V)$ at position $i$ are for the token after it.
+# It was trained with a causal mask, without padding, and knows only the order of what it looks at. So padding that nobody looks at may stand anywhere.
+#
+# - `prompts` is a list of lists of tokens, none empty. Any may occur: none stands for padding.
+# - A continuation takes the likeliest token, reads it, takes the next.
+# - It ends when it has `count` tokens, or with a new token `end`, included.
+# - It is what the prompt would give alone; but all go through the model together, in at most `count` calls.
 #
 # <details><summary>First hint</summary>
 #
-# With the padding in front, all prompts end in the last column, and the new tokens come from `scores[:, -1]`.
+# With padding in front, all prompts end in the last column: `scores[:, -1]`.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The mask joins the causal one with "this key is real". A prompt that has ended goes on running; its tokens are not kept.
+# Join the causal mask with "this key is real". A prompt that has ended goes on running; its tokens are not kept.
 #
 # </details>
 
@@ -444,27 +447,25 @@ check.continue_prompts(continue_prompts, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 4 points*
 #
-# Train a model to find a leak, and measure it against what an honest one can do. Each of six symbols depends on the one before it: row $a$ of `transitions` $(6, 6)$ holds the
-# probabilities of what follows symbol $a$. No honest model can have a lower loss on new windows than
+# Measure a leak against what an honest model can do. Each of six symbols depends on the one before it: row $a$ of `transitions` $(6, 6)$ holds the
+# probabilities of what follows symbol $a$. On new windows no honest model has a lower loss than
 #
 # $$H = -\sum_a \pi_a \sum_b p(b \mid a) \log p(b \mid a), \qquad \pi_b = \sum_a \pi_a\, p(b \mid a), \qquad \sum_a \pi_a = 1,$$
 #
-# where $\pi_a$ is how often symbol $a$ occurs in a long text. What a model stays below that, it got from the future. Return $H$ minus the loss of a trained model, a number. With a right
-# mask it is 0 or a little below.
+# where $\pi_a$ is the share of symbol $a$. Return $H$ minus the loss of a trained model, a number; with a right mask, 0 or a little below.
 #
-# - `attend` is a way to attend, as in `check.ways`: a function of queries, keys and values $(B, h, n, d/h)$. Train a model that attends so.
-# - Measure its loss on at least 2,000 new windows, all positions in one pass. `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$.
-# - `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)` is a model. `train_on(model, draw, rate, steps)` trains it with Adam on batches from `draw()`: 250
-#   steps of 64 windows at the rate 0.01 will do. A training has 60 seconds of processor time.
+# - `attend` is a way to attend, as in `check.ways`. Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`.
+# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`. 250 steps of 64 windows at the rate 0.01 will do; there are 60 seconds.
+# - `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$. Measure on 2,000 new windows at least, all positions in one pass.
 #
 # <details><summary>First hint</summary>
 #
-# The shares $\pi$ do not change when they are multiplied by the transitions. Start anywhere, and multiply often.
+# Multiplied by the transitions, the shares $\pi$ do not change. Start anywhere, and multiply often.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `train_on` calls `draw` without arguments: `partial(check.windows, transitions, 64)`. Measure under `mt.no_grad()`.
+# `partial(check.windows, transitions, 64)` is a `draw`. Measure under `mt.no_grad()`.
 #
 # </details>
 

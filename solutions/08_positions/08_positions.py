@@ -6,8 +6,7 @@
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 #
-# **Shapes.** $B$ sequences come first, $n$ is the number of places, $d$ the size of a token's vector (or of a head, where there are several), $h$ the number of
-# heads. $d$ is even wherever numbers come in pairs. Places and columns count from 0.
+# **Shapes.** $B$ sequences, $n$ places, $d$ the size of a token's vector (or of a head), $h$ heads. $d$ is even wherever numbers come in pairs. Places and columns count from 0.
 
 # %%
 import math
@@ -23,11 +22,7 @@ progress.show("08")
 #
 # *Core · easy · 20 minutes · 4 points*
 #
-# One-hot vectors beside the words are learned tables. A model puts two beside each word: $p_t$ of size $N$ for its place $t$, and $g_s$ of size $S$ for its segment $s$
-# (the first sentence, the second one, ...). Then comes a linear layer with the output $[x; p_t; g_s]\,$`weight.T` $+$ `bias`. Return two tensors, `matrix`
-# $(d, m)$ and `table` $(S, N, m)$, such that for every word $x$ the layer gives
-#
-# $$x\, \text{matrix} + \text{table}[s, t] .$$
+# One-hot vectors beside the words are learned tables.
 #
 # ```pycon
 # >>> weight = mt.tensor([[5.0, 1.0, 2.0, 10.0, 20.0]])  # d = 1, two places, two segments
@@ -37,20 +32,25 @@ progress.show("08")
 #         [121., 122.]])
 # ```
 #
-# - `weight` is $(m, d + N + S)$, `bias` $(m)$, as `nn.Linear` stores them; `longest` is $N$, `segments` is $S$.
+# A model puts two beside each word: $p_t$ of size $N$ for its place $t$, and $g_s$ of size $S$ for its segment $s$. A linear layer follows, $[x; p_t; g_s]\,$`weight.T` $+$ `bias`.
+# Return `matrix` $(d, m)$ and `table` $(S, N, m)$, such that for every word $x$ it gives
 #
-# There is one such pair only. BERT adds *two* tables, of $N$ and of $S$ rows: why is there more than one choice for these?
+# $$x\, \text{matrix} + \text{table}[s, t] .$$
+#
+# `weight` is $(m, d + N + S)$, `bias` $(m)$, as `nn.Linear` stores them; `longest` is $N$, `segments` is $S$.
+#
+# BERT adds *two* tables, of $N$ and of $S$ rows: why is there more than one choice for these?
 #
 # *Not allowed*: products of matrices (the operations `matmul` and `linear`).
 #
 # <details><summary>First hint</summary>
 #
-# A one-hot vector picks a column of `weight`. Cut `weight.T` into its three parts.
+# A one-hot vector picks a column of `weight`. Cut `weight.T` into three parts.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `split([d, longest, segments])`. The parts of place and segment have shapes $(N, m)$ and $(S, m)$: broadcasting makes $(S, N, m)$.
+# The parts of place and segment are $(N, m)$ and $(S, m)$: broadcasting makes $(S, N, m)$.
 #
 # </details>
 
@@ -74,8 +74,7 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 #
 # $$-\lambda_\ell\, (i - j), \qquad \lambda_\ell = 2^{-8\ell/h}, \qquad \ell = 1, \dots, h ,$$
 #
-# under a causal mask. The keys of all $n$ places are kept, and only the **last** $T$ places ask: $n - T, \dots, n - 1$. Return what is added to the scores, $(h, T, n)$: a
-# row for each query, a column for each key, $-\infty$ where the key comes after the query.
+# under a causal mask.
 #
 # ```pycon
 # >>> -alibi_bias(queries=2, keys=3, heads=8)[0]  # minus it; the slope of the first of 8 heads is 1/2
@@ -83,7 +82,8 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 #         [1.0000, 0.5000, 0.0000]])
 # ```
 #
-# `queries` is $T$, `keys` is $n$, $1 \le T \le n$. The check compares the bias itself, not the weights that it leads to.
+# Of `keys` $= n$ places only the last `queries` $= T$ ask, $1 \le T \le n$: $n - T, \dots, n - 1$. Return what is added to the scores, $(h, T, n)$, $-\infty$ where the key comes after the query.
+# The check compares the bias itself.
 #
 # <details><summary>First hint</summary>
 #
@@ -92,7 +92,7 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Where that difference is negative the key comes later. The slopes need the shape $(h, 1, 1)$.
+# Where that is negative the key comes later. The slopes need the shape $(h, 1, 1)$.
 #
 # </details>
 
@@ -110,8 +110,7 @@ check.alibi_bias(alibi_bias, hidden=True)
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# The formula of Vaswani et al. (2017) and the program that came with it differ. The program has $k = d/2$ hands whose frequencies fall from 1 to $1/\text{base}$, each by the
-# same **factor** slower than the one before. And it writes **all sines first, then all cosines**. Return its codes of the places $0, \dots, n - 1$, $(n, d)$: row $t$ is
+# The formula of Vaswani et al. (2017) and their program differ. The program writes **all sines first, then all cosines**:
 #
 # $$p_t = \big[\sin \omega_0 t,\ \dots,\ \sin \omega_{k-1} t,\ \cos \omega_0 t,\ \dots,\ \cos \omega_{k-1} t \big] .$$
 #
@@ -121,11 +120,12 @@ check.alibi_bias(alibi_bias, hidden=True)
 #         [0.8415, 0.0100, 0.5403, 0.9999]])
 # ```
 #
-# The first frequency is exactly 1, the last exactly $1/\text{base}$. A single hand ($d = 2$) has 1.
+# Return its codes of the places $0, \dots, n - 1$, $(n, d)$, with $k = d/2$ hands. The first frequency is exactly 1, the last exactly $1/\text{base}$; each is by the
+# same **factor** slower than the one before. A single hand has 1.
 #
 # <details><summary>First hint</summary>
 #
-# From 1 to $1/\text{base}$ in $k - 1$ equal factors: which power of the base is the factor?
+# From 1 to $1/\text{base}$ in $k - 1$ equal factors: which power of the base?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -149,28 +149,30 @@ check.sinusoidal_codes(sinusoidal_codes, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Find the matrix that takes the code of any place to a place further on. As in exercise 3, $p_t$ has first the $k$ sines of $\omega_m t$, then the $k$ cosines. Return $R$,
-# $(2k, 2k)$, for which
-#
-# $$p_{t + s} = p_t\, R \qquad \text{at every place } t .$$
+# Find the matrix that takes the code of any place to one further on.
 #
 # ```pycon
 # >>> shift_matrix(math.pi / 2, mt.tensor([1.0])).round(decimals=3).tolist()  # sin becomes cos, cos becomes -sin
 # [[-0.0, -1.0], [1.0, -0.0]]
 # ```
 #
+# As in exercise 3, $p_t$ has first the $k$ sines of $\omega_m t$, then the $k$ cosines. Return $R$,
+# $(2k, 2k)$, for which
+#
+# $$p_{t + s} = p_t\, R \qquad \text{at every place } t .$$
+#
 # - `omega` $(k)$ holds any frequencies above 0, no two equal.
-# - `shift` is $s$, whole or not, negative or 0. Places need not be whole numbers either.
-# - $R$ depends on $s$ and $\omega$ alone. Codes are rows, so it stands on the right.
+# - `shift` is $s$, whole or not, negative or 0. So may places be.
+# - $R$ depends on $s$ and $\omega$ alone.
 #
 # <details><summary>First hint</summary>
 #
-# With $k = 1$ on paper: $\sin(a + b) = \sin a \cos b + \cos a \sin b$. Then $k = 2$: where are its numbers other than 0?
+# With $k = 1$ on paper: $\sin(a + b) = \sin a \cos b + \cos a \sin b$.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Hand $m$ has the columns $m$ and $k + m$. So $R$ has four blocks $(k, k)$, and each has numbers on its diagonal alone.
+# Hand $m$ has the columns $m$ and $k + m$. So $R$ has four blocks $(k, k)$, each with numbers on its diagonal alone.
 #
 # </details>
 
@@ -190,12 +192,7 @@ check.shift_matrix(shift_matrix, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# What does a longer text do to rotary positions? Pair $m$ of $d$ coordinates turns by $\omega_m = \text{base}^{-2m/d}$ a place, $m = 0, \dots, d/2 - 1$. A model was trained on texts
-# of `trained` words, so the last place was `trained - 1`; now it gets `longer` words. Return a dict:
-#
-# - `"pairs that have been around"`: how many pairs had at the last trained place turned by $2\pi$ or more;
-# - `"squeeze"`: the number by which all places are multiplied, so that the last of the longer text stands where the last trained one stood;
-# - `"base"`: a larger base, with which the **slowest** pair has at the last place of the longer text the angle that it had, with the old base, at the last trained place.
+# What does a longer text do to rotary positions?
 #
 # ```pycon
 # >>> found = longer_context(d=4, base=100.0, trained=11, longer=21)  # pairs turn by 1 and 1/10 a place
@@ -203,11 +200,17 @@ check.shift_matrix(shift_matrix, hidden=True)
 # {'pairs that have been around': 1, 'squeeze': 0.5, 'base': 400.0}
 # ```
 #
-# $d$ is at least 4. The cell of the check prints the angles: by how much do two neighbours differ in the *fastest* pair, with each remedy?
+# Pair $m$ of $d \ge 4$ coordinates turns by $\omega_m = \text{base}^{-2m/d}$ a place, $m = 0, \dots, d/2 - 1$. A model was trained on `trained` words, the last at place `trained - 1`; now it gets `longer` words. Return a dict:
+#
+# - `"pairs that have been around"`: how many pairs had at the last trained place turned by $2\pi$ or more;
+# - `"squeeze"`: what places are multiplied by, so that the last stands where the last trained one stood;
+# - `"base"`: a larger base. With it the **slowest** pair has, at the longer text's last place, the angle that the old base gave at the last trained place.
+#
+# By how much do neighbours differ in the *fastest* pair, with each remedy?
 #
 # <details><summary>First hint</summary>
 #
-# Write the equation for the slowest pair, $m = d/2 - 1$, and solve it for the new base on paper.
+# Write the equation for the slowest pair, $m = d/2 - 1$, and solve it for the new base.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -244,7 +247,7 @@ check.longer_context(longer_context, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask a question of your own about positions in longer texts, and answer it by runs. For example: does a scheme that lags behind catch up at a rate of its own? `check.trained` and
+# Ask your own question about positions in longer texts, and answer it by runs. For example: does a scheme that lags behind catch up at a rate of its own? `check.trained` and
 # `check.sequences` train and measure on the task of exercise 10.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
@@ -252,16 +255,14 @@ check.longer_context(longer_context, hidden=True)
 #   They say what you found, how sure that is, and what your runs do *not* show.
 # - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
 #
-# The check runs it, and compares your numbers with the runs.
-#
 # <details><summary>First hint</summary>
 #
-# Measure at the places beyond those trained: a mean over all places hides them.
+# Measure at the places beyond those trained.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with a report that says anything: the check prints mean and spread of all settings, also where it refuses.
+# Run first with any report: the check prints mean and spread of all settings.
 #
 # </details>
 
@@ -312,7 +313,7 @@ check.find_out(run, report)
 #
 # *Challenge · hard · 30 minutes · 5 points*
 #
-# Let a learned vector for the difference of two places into scores and outputs. Shaw et al. (2018) add vectors to the keys, as in the chapter, and others to the **values**:
+# Shaw et al. (2018) add a vector for the difference of two places to the keys, as in the chapter, and another to the **values**:
 #
 # $$e_{ij} = \frac{q_i\, \big(k_j + a_{\operatorname{clip}(j - i)}\big)^\top}{\sqrt d}, \qquad
 # z_i = \sum_j \alpha_{ij}\, \big(v_j + b_{\operatorname{clip}(j - i)}\big),$$
@@ -328,20 +329,18 @@ check.find_out(run, report)
 # ```
 #
 # - `query` and `key` are $(B, h, n, d)$, `value` is $(B, h, n, e)$. Return $z$, $(B, h, n, e)$.
-# - `keys_of` $(2c + 1, d)$ holds the vectors $a$, `values_of` $(2c + 1, e)$ the vectors $b$, the same for all heads: row 0 belongs to $-c$, row $c$ to 0.
-# - `allowed` is None, or boolean and broadcasts to $(B, h, n, n)$, True where a query may look; each may look at one key at least.
+# - `keys_of` $(2c + 1, d)$ holds the vectors $a$, `values_of` $(2c + 1, e)$ the vectors $b$, for all heads: row 0 belongs to $-c$, row $c$ to 0.
+# - `allowed` is None, or boolean and broadcasts to $(B, h, n, n)$, True where a query may look: at one key at least.
 # - Scores may be in the thousands.
-#
-# A negative index raises no error.
 #
 # <details><summary>First hint</summary>
 #
-# Make the rows of all pairs first, $(n, n)$: clipped differences plus $c$.
+# Make the rows of all pairs first, $(n, n)$: clipped differences plus $c$. (A negative index raises no error.)
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `keys_of[rows]` is $(n, n, d)$: for query $i$ and key $j$. A product of $q_i$ with its own row of that, and the like for the weights and `values_of[rows]`.
+# `keys_of[rows]` is $(n, n, d)$. Multiply $q_i$ by its own row of that, and the weights by `values_of[rows]`.
 #
 # </details>
 
@@ -359,10 +358,7 @@ check.relative_attention(relative_attention, hidden=True)
 #
 # *Core · hard · 25 minutes · 4 points*
 #
-# Turn queries and keys by the places of their own sequence. As in the programs of many large models, coordinates $m$ and $m + d/2$ of a row are a pair $(a, b)$, $m = 0, \dots, d/2 - 1$. At place
-# $t$, with the angle $\theta = t \cdot \text{base}^{-2m/d}$, it becomes
-#
-# $$(a \cos\theta - b \sin\theta,\quad a \sin\theta + b \cos\theta) .$$
+# Turn queries and keys by the places of their own sequence.
 #
 # ```pycon
 # >>> x = mt.tensor([[[[1.0, 0.0], [1.0, 0.0]]]])
@@ -371,18 +367,23 @@ check.relative_attention(relative_attention, hidden=True)
 #         [0.5403, 0.8415]])
 # ```
 #
+# As in many large models, coordinates $m$ and $m + d/2$ of a row are a pair $(a, b)$, $m = 0, \dots, d/2 - 1$. At place
+# $t$, with the angle $\theta = t \cdot \text{base}^{-2m/d}$, it becomes
+#
+# $$(a \cos\theta - b \sin\theta,\quad a \sin\theta + b \cos\theta) .$$
+#
 # - `x` is $(B, h, n, d)$, and so is the result, each coordinate where it was.
 # - `positions`, integers $(B, n)$: **each sequence has places of its own**, in any order, perhaps in the thousands.
 # - No loop over the places: the check counts operations.
 #
 # <details><summary>First hint</summary>
 #
-# Angles are $(B, n, d/2)$. Which axis is missing before they meet `x`?
+# Angles are $(B, n, d/2)$. Which axis is missing?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Cut `x` into two halves, $a$ and $b$, and join the two results with `mt.cat`.
+# Cut `x` into two halves, $a$ and $b$, and join the results with `mt.cat`.
 #
 # </details>
 
@@ -400,21 +401,21 @@ check.rotate(rotate, hidden=True)
 #
 # *Practice · hard · 35 minutes · 4 points*
 #
-# Here are nine programs, `rotate(x, places)`, with `x` $(B, h, n, d)$ and `places` ($n$ integers, 0 or more, the same for all sequences). Which coordinates make a pair, how many turn (one at least), in which
-# direction and with which base is their own business. You cannot look inside. A program is right if
-#
-# 1. a row at place 0 stays as it is;
-# 2. the scores, products of all rows of a head with each other, stay as they are when all places grow by the same number;
-# 3. the scores do change when words move apart, in every head of every sequence;
-# 4. a row depends on its own numbers and its place alone: not on other rows, heads or sequences, how many there are, or which of them it is;
-# 5. `x` itself is left unchanged.
-#
-# Return the numbers of the others, counted from 0. Of these nine five are broken:
+# Return the numbers of the broken programs, counted from 0. Of these nine five are:
 #
 # ```pycon
 # >>> len(broken_rotations(check.programs()))
 # 5
 # ```
+#
+# `rotate(x, places)` gets `x` $(B, h, n, d)$ and $n$ integers, 0 or more, for all sequences. Which coordinates make pairs, how many
+# turn, the direction and the base are free. In a right program
+#
+# 1. a row at place 0 stays as it is;
+# 2. the scores, products of a head's rows with each other, stay when all places grow by the same number;
+# 3. the scores change when words move apart, in every head of every sequence;
+# 4. a row depends on its own numbers and place alone, not on other rows, heads or sequences;
+# 5. `x` itself is left unchanged.
 #
 # Differences below $10^{-9}$ in float64 are rounding.
 
@@ -426,12 +427,12 @@ nine = check.programs()
 #
 # <details><summary>First hint</summary>
 #
-# One line for each rule, on one `x` with several sequences, heads and places, 0 among them, large ones too.
+# A line for each rule, on one `x` with several sequences, heads and places, 0 among them, large ones too.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# For rule 4 take one row of one head of one sequence alone. For rule 3 double the places, and look at each head.
+# Rule 4: one row of one head of one sequence alone. Rule 3: double the places, and look at each head.
 #
 # </details>
 
@@ -452,7 +453,7 @@ check.broken_rotations(broken_rotations, hidden=True)
 #
 # ### The measure
 #
-# Does a model hold at lengths that it has never seen? Return the share of right answers among all targets at the places **from `first` on**, of all batches together.
+# Does a model hold at lengths that it has never seen?
 #
 # ```pycon
 # >>> says_zero = mt.nn.Embedding.from_pretrained(mt.tensor([[1.0, 0.0], [1.0, 0.0]]))
@@ -461,10 +462,11 @@ check.broken_rotations(broken_rotations, hidden=True)
 # (0.5, 1.0)
 # ```
 #
-# - `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; the answer is the class with the largest score.
-# - `batches` is a list of pairs, tokens and targets $(B, n)$, of several sizes. Where a target is $-100$, nothing is asked.
-# - Return None if nothing is asked there.
-# - Measure in `eval()`. Afterwards the model is again in the mode in which it came.
+# Return the share of right answers among all targets at the places **from `first` on**, of all batches together; None if there are none.
+#
+# - `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; the largest is the answer.
+# - `batches` is a list of pairs, tokens and targets $(B, n)$, of several sizes. A target $-100$ is none.
+# - Measure in `eval()`. Afterwards the model is in the mode in which it came.
 #
 # <details><summary>First hint</summary>
 #
@@ -489,15 +491,14 @@ check.right_beyond(right_beyond, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains a model of one layer and one head on texts of 8 to 20 tokens, in a second or
-# two. `check.sequences(batch, n)` draws tokens and targets to measure it with. Return a dict:
+# Say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains a model of one layer and one head on 8 to 20 tokens;
+# `check.sequences(batch, n)` draws tokens and targets. Return a dict:
 #
 # - `"scheme"`: `"table of places"`, `"sinusoids"`, `"relative"`, `"rotary"` or `"ALiBi"`;
 # - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one;
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 250.
+# - `"rate"`, the largest of Adam, and `"steps"`, at most 250.
 #
-# The last check trains your choice with the seeds 11 to 13 (choose with others) and measures it with your `right_beyond`, also at the places 20 to 63 of longer texts. There at least 90 % have to be right with
-# **each** seed.
+# The check trains your choice with the seeds 11 to 13 (choose with others). With **each**, 90 % have to be right at the places 20 to 63 of longer texts, by your measure.
 
 
 # %% solution="chosen_scheme"

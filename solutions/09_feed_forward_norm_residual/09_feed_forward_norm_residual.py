@@ -5,10 +5,9 @@
 # to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb).
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 1, 2 and 9 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
+# In exercises 1 and 2 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
 #
-# **Shapes.** $B$ sequences come first, $n$ is the number of tokens, $d$ the number of features of a token (`width` where a module is made). The last axis
-# holds the features. $(\ldots, d)$ means any number of axes before the last, also none.
+# **Shapes.** $B$ sequences, $n$ tokens, $d$ features of a token (`width` where a module is made). Features are the last axis; $(\ldots, d)$ may have any axes before it.
 
 # %%
 import minitorch as mt
@@ -36,18 +35,18 @@ progress.show("09")
 #
 # - `x` is $(\ldots, d)$, `gain` $\gamma$ and `bias` $\beta$ are $(d)$, `eps` is $\epsilon$.
 # - Features may be $10^{200}$, in float64: their sums do not overflow, **their squares do**. Other tokens have usual sizes.
-# - The features of a token may all be equal (with $\epsilon > 0$ then).
+# - All features of a token may be equal (with $\epsilon > 0$ then).
 #
 # *Not allowed*: `F.layer_norm` and `nn.LayerNorm` (the operation `layer_norm`).
 #
 # <details><summary>First hint</summary>
 #
-# What becomes of numerator and denominator if you divide the differences of a token by a number?
+# Divide the differences of a token by a number: what becomes of the fraction?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Divide by the largest difference of the token, but not by less than 1. Then $\epsilon$ has to be divided by the square of that number, in two steps.
+# Take the largest difference of the token, at least 1. Then $\epsilon$ is divided by its square, in two steps.
 #
 # </details>
 
@@ -67,7 +66,7 @@ check.layer_norm(layer_norm, hidden=True)
 #
 # *Core · easy · 15 minutes · 3 points*
 #
-# Write the network that most large language models have in place of that of 2017 (Shazeer, 2020):
+# Write the network that most large language models have today (Shazeer, 2020):
 #
 # $$\operatorname{FFN}(x) = \big(\operatorname{SiLU}(x W_g) \odot x W_u\big)\, W_d, \qquad \operatorname{SiLU}(z) = z \cdot \operatorname{sigmoid}(z) .$$
 #
@@ -77,10 +76,10 @@ check.layer_norm(layer_norm, hidden=True)
 # ([(6, 4), (6, 4), (4, 6)], minitorch.Size([2, 3, 4]))
 # ```
 #
-# - `__init__` makes three `nn.Linear` **without** biases: `self.gate` computes $x W_g$, `self.up` $x W_u$, `self.down` the product with $W_d$.
+# - `__init__` makes three `nn.Linear` **without** biases: `self.gate` ($W_g$), `self.up` ($W_u$), `self.down` ($W_d$).
 # - `forward` takes and returns $(\ldots, n, \text{width})$. No residual connection, norm or dropout in here.
 #
-# How large must `hidden` be, so that this network has as many weights as one with two matrices and the hidden size $4d$?
+# How large must `hidden` be for as many weights as two matrices of hidden size $4d$ have?
 #
 # <details><summary>First hint</summary>
 #
@@ -108,13 +107,7 @@ check.FeedForward(FeedForward, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# How much of a token is left after many sums? The *size* of a vector is the root of its mean square. An input of size 1 goes past `parts` parts. What each gives is independent of all
-# that was there before and has the size $a$ (`a`). So in wide vectors **squares of sizes add up**. In pre-norm a part's output is added to the sum, and nothing else happens. In post-norm
-# each sum then goes through a norm, which brings it back to size 1. A vector's *share* is the size of what it contributed, after all norms that came since, by the size of the sum. Return a dict:
-#
-# - `"size of the sum, pre-norm"`: after all parts;
-# - `"input, pre-norm"` and `"last part, pre-norm"`: the shares of the input and of the last part's output in that sum;
-# - `"input, post-norm"` and `"last part, post-norm"`: the same in what comes out of the last norm.
+# What is left of a token after many sums? A vector's *size* is the root of its mean square.
 #
 # ```pycon
 # >>> found = shares_of_a_sum(parts=3, a=1.0)
@@ -122,7 +115,19 @@ check.FeedForward(FeedForward, hidden=True)
 # (2.0, 0.5)
 # ```
 #
-# Guess for 24 parts with $a = 1$: which wiring keeps more of the input, and in which does the last part have more to say?
+# An input of size 1 goes past `parts` parts. Each gives a vector of size `a`, independent of all before it, so **squares of sizes add up**.
+#
+# - Pre-norm adds each part to the sum, nothing else.
+# - Post-norm then divides each sum by its size.
+# - A *share* is the size of a contribution, after all later divisions, by that of the sum.
+#
+# Return a dict:
+#
+# - `"size of the sum, pre-norm"`, after all parts;
+# - `"input, pre-norm"` and `"last part, pre-norm"`: their shares in that sum;
+# - `"input, post-norm"` and `"last part, post-norm"`: their shares in what the last norm gives.
+#
+# Guess for 24 parts, $a = 1$: which keeps more of the input?
 #
 # <details><summary>First hint</summary>
 #
@@ -131,7 +136,7 @@ check.FeedForward(FeedForward, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# In post-norm each norm divides all that is there by the same number: by $\sqrt{1 + a^2}$.
+# In post-norm each norm divides everything by $\sqrt{1 + a^2}$.
 #
 # </details>
 
@@ -168,9 +173,7 @@ check.shares_of_a_sum(shares_of_a_sum, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# A stack with residual connections is a sum of paths. Take $L$ attention layers with one head each, whose weights have been computed and are held fixed. Layer $l$ takes $X$ $(B, n, d)$ to
-# $X + A_l X V_l$. Multiplied out, the output is a sum of $2^L$ terms $A X V$: a path goes through some of the layers and past the others. Return a list of $2^L$ pairs, $A$ $(B, n, n)$ and
-# $V$ $(d, d)$, whose terms add up to the output for every $X$.
+# A stack with residual connections is a sum of paths.
 #
 # ```pycon
 # >>> two, three = mt.tensor([[[2.0]]]), mt.tensor([[[3.0]]])
@@ -178,14 +181,17 @@ check.shares_of_a_sum(shares_of_a_sum, hidden=True)
 # [1.0, 2.0, 3.0, 6.0]
 # ```
 #
-# - `weights` is the list of $A_1, \dots, A_L$, `values` that of $V_1, \dots, V_L$, in the order in which the layers are applied.
-# - Path $k = 0, \dots, 2^L - 1$ goes through layer $l$ if and only if bit $l - 1$ of $k$ is 1. Path 0 is two identities.
+# Take $L$ attention layers with one head and fixed weights. Layer $l$ makes $X + A_l X V_l$ of $X$ $(B, n, d)$. Multiplied out, the output is a sum of $2^L$ terms $A X V$.
+# Return the list of their pairs, $A$ $(B, n, n)$ and $V$ $(d, d)$.
+#
+# - `weights` is the list of $A_1, \dots, A_L$, `values` that of $V_1, \dots, V_L$, the first layer first.
+# - Path $k = 0, \dots, 2^L - 1$ goes through layer $l$ if bit $l - 1$ of $k$ is 1, else past it. Path 0 is two identities.
 #
 # How many of the paths of 12 layers go through more than half of them?
 #
 # <details><summary>First hint</summary>
 #
-# With one layer more, each path splits into two: past it and through it. In which order does that list them?
+# With one layer more, each path splits into two. In which order does that list them?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -210,8 +216,7 @@ check.paths(paths, hidden=True)
 #
 # *Practice · medium · 20 minutes · 4 points*
 #
-# Take the statistics of batch norm over real tokens alone. Return two tensors $(d)$: for each feature its mean over the real tokens of all sequences, and its variance, the mean over the real
-# tokens of the squared difference from that mean.
+# Take the statistics of batch norm over real tokens alone.
 #
 # ```pycon
 # >>> x, real = mt.tensor([[[1.0], [mt.nan]], [[3.0], [mt.inf]]]), mt.tensor([[True, False], [True, False]])
@@ -219,8 +224,10 @@ check.paths(paths, hidden=True)
 # (tensor([2.]), tensor([1.]))
 # ```
 #
-# - `x` is $(B, n, d)$, `real` $(B, n)$ is True at real tokens, which may stand anywhere. There is one at least; a sequence may have none.
-# - The padding may hold anything, infinity and NaN included.
+# Return two tensors $(d)$, over the real tokens of all sequences: each feature's mean, and the mean of its squared differences from that.
+#
+# - `x` is $(B, n, d)$, `real` $(B, n)$ is True at real tokens. These stand anywhere; a sequence may have none, the batch has one.
+# - Padding may hold anything, infinity and NaN included.
 #
 # <details><summary>First hint</summary>
 #
@@ -229,7 +236,7 @@ check.paths(paths, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `x[real]` has the shape (number of real tokens, $d$).
+# `x[real]` is (number of real tokens, $d$).
 #
 # </details>
 
@@ -247,7 +254,7 @@ check.batch_statistics(batch_statistics, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask a question of your own about what a deep stack needs to learn, and answer it by runs. For example: which wirings gain by a warm-up, and does a smaller start make it needless? `check.losses`
+# Ask your own question about what a deep stack needs to learn, and answer it by runs. For example: does a smaller start make a warm-up needless? `check.losses`
 # trains a stack of exercise 10 and returns its losses.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
@@ -255,16 +262,14 @@ check.batch_statistics(batch_statistics, hidden=True)
 #   They say what you found, how sure that is, and what your runs do *not* show.
 # - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
 #
-# The check runs it, and compares your numbers with the runs.
-#
 # <details><summary>First hint</summary>
 #
-# Measure the mean of the last losses, not one of them, or how many steps the loss takes to a goal.
+# Measure the mean of the last losses, or the steps to a goal.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with a report that says anything: the check prints mean and spread of all settings, also where it refuses.
+# Run first with any report: the check prints mean and spread of all settings.
 #
 # </details>
 
@@ -311,17 +316,18 @@ check.find_out(run, report)
 #
 # *Practice · hard · 30 minutes · 4 points*
 #
-# Tell a pre-norm block from what looks like one. Eight programs, `program(x, norm_1, attention, norm_2, network)`, get `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape. They
-# should return `y + network(norm_2(y))` with $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. You cannot look inside, but `x` and the four functions are yours, and they need not be norms or networks.
-#
-# A program is broken if for some `x` and some functions its output, **or the gradient that reaches `x`**, is another one. Return the numbers of the broken ones, counted from 0. Of these eight five are:
+# Tell a pre-norm block from what looks like one. Return the numbers of the broken programs, counted from 0. Of these eight five are:
 #
 # ```pycon
 # >>> len(broken_blocks(check.programs()))
 # 5
 # ```
 #
-# Differences below $10^{-9}$ in float64 are rounding. Compare in float64.
+# `program(x, norm_1, attention, norm_2, network)` gets `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape. It should return `y + network(norm_2(y))` with
+# $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. It is broken if for some `x` and some functions its output, **or the gradient that reaches `x`**, is another one.
+#
+# - You cannot look inside, but the functions are yours, and need not be norms or networks.
+# - Compare in float64; differences below $10^{-9}$ are rounding.
 
 # %%
 eight = check.programs()
@@ -331,12 +337,12 @@ eight = check.programs()
 #
 # <details><summary>First hint</summary>
 #
-# Four *different* functions show which of them was called where, and on what.
+# Four *different* functions show which was called where.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Write the right block yourself. Compare outputs and the gradient of (output times random weights) with those of each program; let `attention` mix tokens.
+# Write the right block. Compare outputs, and gradients of (output times random weights); let `attention` mix tokens.
 #
 # </details>
 
@@ -370,12 +376,12 @@ check.broken_blocks(broken_blocks, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# The gradient of the gain comes first, and all tokens add to it, whatever axes they stand along. Then the gradient at $\hat x$. From there on each token is for itself.
+# All tokens add to the gradient of the gain. From the gradient at $\hat x$ on, each token is for itself.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $x_j$ acts on $\hat x$ in two ways, directly and through $r$, and $\partial r / \partial x_j = x_j / (d\, r)$.
+# $x_j$ acts on $\hat x$ directly and through $r$, and $\partial r / \partial x_j = x_j / (d\, r)$.
 #
 # </details>
 
@@ -389,45 +395,61 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 9. The block, with masks
+# ## 9. Not yet, or never?
 #
-# *Core · hard · 25 minutes · 4 points*
+# *Core · medium · 25 minutes · 4 points*
 #
-# Put the parts together, and turn your masks into somebody else's. Write `forward` of a pre-norm block: `self.norm_1`, self-attention, residual connection; then `self.norm_2`, `self.feed_forward`, residual connection. Keep
-# `__init__` as it is.
+# A stack has not learned within its budget. *Can* it not, or is it slow?
 #
-# `self.attention(query, key, value, attn_mask=..., key_padding_mask=...)` is PyTorch's multi-head attention:
+# ```pycon
+# >>> def train(setting, seed, steps):  # "slow" learns after 200 steps
+# ...     return [float(setting == "shut" or step < 200) for step in range(steps)]
+# >>> at_ten_times(train, ["slow", "shut"], seeds=[1, 2], budget=50, goal=0.5)
+# {'slow': ([0, 0, 2], 'learns later'), 'shut': ([0, 0, 0], 'never seen to')}
+# ```
 #
-# - it returns a pair, the output and the attention weights;
-# - `attn_mask` $(n, n)$ is **True where a query may not look**, or None;
-# - `key_padding_mask` $(B, n)$ is **True at padding**, or None.
+# Return a dict from each setting to a pair: how many seeds *have learned* after `budget` steps, after 3 and 10 times as many; and the first verdict that holds:
 #
-# Ours are the other way round:
+# - `"learns"`: all seeds after one budget;
+# - `"learns later"`: all after ten;
+# - `"never seen to"`: none at any of the three;
+# - `"luck of the seed"`.
 #
-# - `allowed` is None, or boolean $(n, n)$, True where a query may look;
-# - `real` is None, or boolean $(B, n)$, True at real tokens, which alone may be looked at;
-# - one may be None while the other is not. Every query may look at one real token at least.
+# A run has learned after $s$ steps if the mean of its losses at the last ten of them is below `goal`.
 #
-# `x` is $(B, n, \text{width})$, and so is the output. Do nothing else to the padding: its outputs are compared as well.
+# `train` returns the losses of all steps. A longer run begins like a shorter one: train each setting with each seed **once**. `budget` is at least 10.
 #
 # <details><summary>First hint</summary>
 #
-# Pre-norm: the norm stands before the part, and the sum takes the token as it was.
+# One run of ten budgets holds all three readings.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `~` turns a boolean tensor round; None has to stay None.
+# `sum(losses[n - 10 : n]) / 10 < goal`; NaN is not below.
 #
 # </details>
 
 
-# %% solution="Block" given="__init__"
+# %% solution="at_ten_times"
 
-# %% tests="Block" points=4
-check.Block(Block)
+# %% tests="at_ten_times" points=4
+check.at_ten_times(at_ten_times)
+
+
+def twelve_networks(wiring, seed, steps):
+    return check.losses(wiring, start=1.0, rate=0.01, warm_up=0, steps=steps, seed=seed)
+
+
+found = at_ten_times(
+    twelve_networks, ["norm", "residual", "pre-norm"], seeds=[1, 2], budget=60, goal=0.4
+)
+for wiring, (_, verdict) in found.items():
+    print(f"{wiring:9} {verdict}")
 ### BEGIN HIDDEN TESTS
-check.Block(Block, hidden=True)
+# "Without norms it does not learn" would have been said too soon: it learns, only later. A norm alone is not
+# seen to learn within ten budgets, which is no proof that it never does.
+check.at_ten_times(at_ten_times, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -437,15 +459,15 @@ check.Block(Block, hidden=True)
 #
 # ### The measure
 #
-# When has a deep stack learned? `losses` holds the loss of each step of a training. Return after how many steps the **mean of the last** `window` losses was below `goal` for the first time, an integer, at least `window`; None
-# if it never was.
+# When has a deep stack learned? `losses` holds the loss of each step. Return after how many steps the **mean of the last** `window` losses was below `goal` for the first time; None
+# if never.
 #
 # ```pycon
 # >>> steps_needed([4.0, 2.0, 1.0, 0.0], goal=2.0, window=2)  # means 3, 1.5, 0.5 after 2, 3, 4 steps
 # 3
 # ```
 #
-# A loss may be NaN: a window with it is not below the goal, but a later one may be.
+# A loss may be NaN: a window with it is not below the goal, a later one may be.
 #
 # <details><summary>First hint</summary>
 #
@@ -454,7 +476,7 @@ check.Block(Block, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A running sum never recovers from a NaN: sum each window afresh.
+# A running sum never recovers from NaN: sum each window afresh.
 #
 # </details>
 
@@ -470,15 +492,14 @@ check.steps_needed(steps_needed, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# A stack of twelve small networks (width 16, no attention) and a linear layer has to give back a random vector in reverse order. The linear layer could do it by itself, if the stack handed the vector on.
-# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains one in about a second and returns its losses. Return a dict:
+# Twelve small networks and a linear layer have to give back a vector in reverse order.
+# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains one and returns its losses. Return a dict:
 #
-# - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`, as in the chapter;
-# - `"start"`: what the last matrix of each network is multiplied by at the start, more than 0 and at most 1;
-# - `"rate"` of Adam, and `"warm-up"`, over how many steps it rises to this rate, at which it stays; 0 or more.
+# - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`;
+# - `"start"`, above 0, at most 1: what the last matrix of each network is multiplied by at first;
+# - `"rate"` of Adam, below 1, and `"warm-up"`, 0 to 199: over how many steps it rises.
 #
-# The last check trains your choice 200 steps with the seeds 11 to 13 (choose with others), and measures with your `steps_needed`. The mean of the last 10 losses has to be below 0.15 after 150 steps at most, with **each**
-# seed. (Who predicts zeros has a loss of 1.)
+# The check trains your choice with the seeds 11 to 13 (choose with others). With **each**, the mean of the last 10 losses has to be below 0.15 within 150 steps.
 
 
 # %% solution="chosen_stack"
@@ -498,5 +519,4 @@ check.steps_needed(steps_needed, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Stack blocks, put an embedding with positions below them and a norm and a linear layer on top, give them a causal mask: that is a language model. Chapter 10
-# builds the whole Transformer.
+# Stack blocks between an embedding and a linear layer, and mask the future: a language model. Chapter 10 builds the whole Transformer.

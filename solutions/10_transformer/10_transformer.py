@@ -2,14 +2,14 @@
 # # Exercises 10: the Transformer
 #
 # Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes. They belong
-# to [chapter 10](../../notebooks/10_transformer.ipynb). The first nine stand alone. The tenth puts some of them together with the chapters 05 to 09.
+# to [chapter 10](../../notebooks/10_transformer.ipynb). The tenth puts some of your answers together with those to sets 05 to 09.
 #
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 5 to 8 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
+# In exercises 5, 6 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
 #
-# **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of heads (`heads`), $V$ the
+# **Shapes.** $B$ sequences, $n$ tokens of the source, $T$ of the target, $d$ the width of the model, $h$ heads, $V$ the
 # size of the vocabulary. `allowed` is True where a query may look, and broadcasts against scores $(B, h, T, n)$; `real` $(B, n)$ is True at tokens. Padding stands at the end
-# but in exercise 2. Every sequence has a token at least, but in exercise 1.
+# (but in exercise 2).
 
 # %%
 import math
@@ -19,6 +19,7 @@ import minitorch as mt
 import minitorch.nn.functional as F
 import textbook.chapter_10 as book
 from minitorch import nn, optim
+from minitorch.flops import count_flops
 from textbook import plot
 from textbook.chapter_06 import merge_heads, split_heads
 from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09, progress
@@ -32,10 +33,7 @@ progress.show("10")
 #
 # *Core · easy · 15 minutes · 3 points*
 #
-# Make inputs and targets of teacher forcing from a padded batch. Return a pair of tensors, $(B, T + 1)$ each:
-#
-# - what the decoder reads: `start`, then the sentence, then padding;
-# - what it is asked for: the sentence, `end` **right behind its last word**, then padding.
+# Make inputs and targets of teacher forcing from a padded batch.
 #
 # ```pycon
 # >>> read, asked = teacher_forcing(mt.tensor([[7, 8], [5, 0]]), start=1, end=2, padding=0)
@@ -43,7 +41,14 @@ progress.show("10")
 # ([[1, 7, 8], [1, 5, 0]], [[7, 8, 2], [5, 2, 0]])
 # ```
 #
-# `sentences` $(B, T)$ are word numbers, `padding` behind them. One may be empty. The three special numbers differ and may be any, also 0; words are others. (In the chapter the decoder also reads the end of short sentences. Does that change the loss?)
+# Return a pair of tensors, $(B, T + 1)$ each:
+#
+# - what the decoder reads: `start`, then the sentence, then padding;
+# - what it is asked for: the sentence, `end` **right behind its last word**, then padding.
+#
+# `sentences` $(B, T)$ are word numbers, `padding` behind them; one may be empty. The three special numbers may be any, also 0.
+#
+# The chapter's decoder also reads the end of short sentences. Does that change the loss?
 #
 # <details><summary>First hint</summary>
 #
@@ -52,7 +57,7 @@ progress.show("10")
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The number of words of each row is the place of its `end`: `targets[mt.arange(B), lengths] = end`.
+# A row's number of words is the place of its `end`: `targets[mt.arange(B), lengths] = end`.
 #
 # </details>
 
@@ -74,11 +79,7 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Some programs put padding at the **front**, so that all sequences end at the same place. Return the three masks of a batch, boolean, True where a query may look:
-#
-# 1. encoder, self-attention, $(B, 1, 1, n)$: the tokens of the source;
-# 2. decoder, self-attention, $(B, 1, T, T)$: the tokens up to the query, itself included, and no padding. But a query at padding looks at itself and nothing else, so that its softmax has something to sum over;
-# 3. decoder, cross-attention, $(B, 1, 1, n)$: the tokens of the source.
+# Some programs put padding at the **front**, so that all sequences end at the same place.
 #
 # ```pycon
 # >>> _, own, _ = three_masks(mt.tensor([[4]]), mt.tensor([[0, 6, 7]]), padding=0)
@@ -86,16 +87,22 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 # [[[[1, 0, 0], [0, 1, 0], [0, 1, 1]]]]
 # ```
 #
-# `source` $(B, n)$ and `target` $(B, T)$ have one token at least. Why did the chapter get along with $(T, T)$ for the second?
+# Return the three masks of a batch, boolean, True where a query may look:
+#
+# 1. encoder, $(B, 1, 1, n)$: the tokens of the source;
+# 2. decoder, itself, $(B, 1, T, T)$: the tokens up to the query, itself included. A query at padding looks at itself alone;
+# 3. decoder, across, $(B, 1, 1, n)$: the tokens of the source.
+#
+# `source` $(B, n)$ and `target` $(B, T)$ have a token at least. Why was $(T, T)$ enough for the chapter's second mask?
 #
 # <details><summary>First hint</summary>
 #
-# Two rules joined by `&`, and one exception joined by `|`.
+# Two rules joined by `&`, one exception joined by `|`.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The exception is the diagonal: for a real token it changes nothing.
+# The exception is the diagonal: for a token it changes nothing.
 #
 # </details>
 
@@ -123,12 +130,7 @@ check.three_masks(three_masks, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# The chapter's `Transformer(vocabulary, width, heads, hidden, layers)` has one embedding for source and target, attentions of four matrices without biases, networks with biases,
-# norms with gain and bias, one more norm at the end of each stack, an output layer with a bias. Return a dict of integers: the number of its `"weights"`, and **how many more** there are after each change alone:
-#
-# - `"a layer more in each stack"`, `"twice the heads"`, `"twice the hidden width"`;
-# - `"output tied"`: the output layer uses the embedding's matrix, and keeps its bias;
-# - `"no norms at the ends"`: both stacks end without one.
+# Count weights before you build.
 #
 # ```pycon
 # >>> found = weights_more(vocabulary=9, width=2, heads=1, hidden=3, layers=1)
@@ -136,11 +138,21 @@ check.three_masks(three_masks, hidden=True)
 # (-18, -8)
 # ```
 #
-# The cell of the check builds models and counts.
+# The chapter's `Transformer(vocabulary, width, heads, hidden, layers)` has:
+#
+# - one embedding for source and target, and an output layer with a bias;
+# - attentions of four matrices without biases, networks with biases;
+# - norms with gain and bias, one of them at the end of each stack.
+#
+# Return a dict of integers: the number of its `"weights"`, and **how many more** there are after each change alone:
+#
+# - `"a layer more in each stack"`, `"twice the heads"`, `"twice the hidden width"`;
+# - `"output tied"`: the output layer uses the embedding's matrix, and keeps its bias;
+# - `"no norms at the ends"` of both stacks.
 #
 # <details><summary>First hint</summary>
 #
-# Count the parts once: an attention, a network, a norm, a table. Then list what a layer of each stack has.
+# Count an attention, a network, a norm, a table. Then list what a layer of each stack has.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -177,17 +189,19 @@ check.weights_more(weights_more, hidden=True)
 #
 # *Practice · easy · 15 minutes · 3 points*
 #
-# Which scores depend on what? A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. The **vector** that goes into the first block at one place is replaced; masks stay.
-# Return the places of the target, counted from 0, whose scores move, in order.
+# Which scores depend on what?
 #
 # ```pycon
 # >>> moved([True, False], 3, ("target", 1), forgotten=()), moved([True, False], 3, ("source", 1), forgotten=())
 # ([1, 2], [])
 # ```
 #
+# A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. The **vector** that enters the first block at one place is replaced.
+# Return the places of the target, counted from 0, whose scores move, in order.
+#
 # - `real` is a list of $n$ booleans, True at the tokens of the source.
 # - `place` is `("source", i)` or `("target", j)`.
-# - `forgotten` is a tuple of masks that have been left out: `"encoder"` (its padding), `"causal"`, `"cross"` (padding, across).
+# - `forgotten` is a tuple of masks left out: `"encoder"` (its padding), `"causal"`, `"cross"` (padding, across).
 #
 # <details><summary>First hint</summary>
 #
@@ -196,7 +210,7 @@ check.weights_more(weights_more, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A padded place of the source is read if one of two masks is forgotten: either way all of the target moves.
+# A padded place of the source is read if one of two masks is forgotten.
 #
 # </details>
 
@@ -247,9 +261,9 @@ check.moved(moved, hidden=True)
 #
 # - `x` $(B, T, d)$, from the decoder, gives the queries, through `self.query`;
 # - `memory` $(B, n, d)$, from the encoder, gives keys and values, through `self.key` and `self.value`;
-# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source; its padding gets no weight at all, however low the scores;
-# - heads are blocks of $d/h$ columns, scores are divided by $\sqrt{d/h}$, `self.out` is the output projection. Return $(B, T, d)$;
-# - in every call set `self.weights` to the weights of all heads, $(B, h, T, n)$, detached: a picture at the end.
+# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source; the others get no weight at all, however low the scores;
+# - heads are blocks of $d/h$ columns, scores are divided by $\sqrt{d/h}$, `self.out` comes last. Return $(B, T, d)$;
+# - each call sets `self.weights` to the weights of all heads, $(B, h, T, n)$, detached.
 #
 # Keep `__init__` as it is.
 #
@@ -262,7 +276,7 @@ check.moved(moved, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Back again: `transpose(1, 2).flatten(2)`, before the output projection.
+# Back again: `transpose(1, 2).flatten(2)`.
 #
 # </details>
 
@@ -280,14 +294,14 @@ check.CrossAttention(CrossAttention, hidden=True)
 #
 # *Core · medium · 25 minutes · 5 points*
 #
-# Join ready-made parts. With a cross-attention this pre-norm block is one of the decoder, without it (`self.cross` is None) one of the encoder. Write `forward`: in this order each part gets the norm of $x$; what it gives goes
+# Join ready-made parts. With `self.cross` this pre-norm block is one of the decoder; where it is None, one of the encoder. Write `forward`. Each part gets the norm of $x$; what it gives goes
 # through `self.dropout` and is added to $x$:
 #
 # 1. `self.attention(queries from, keys and values from, allowed)`, after `self.attention_norm`: $x$ looks at itself;
-# 2. if there is one, `self.cross(queries from, memory, memory_allowed)`, after `self.cross_norm`. The memory is used as it comes;
+# 2. if there is one, `self.cross(queries from, memory, memory_allowed)`, after `self.cross_norm`. The memory gets no norm;
 # 3. `self.feed_forward(...)`, after `self.feed_forward_norm`.
 #
-# `x` is $(B, T, d)$, as is the output; `memory` is $(B, n, d)$. Both masks go to their attention as they are. Keep `__init__` as it is.
+# `x` is $(B, T, d)$, as is the output; `memory` is $(B, n, d)$. Hand both masks on as they are. Keep `__init__` as it is.
 #
 # <details><summary>First hint</summary>
 #
@@ -310,68 +324,115 @@ check.Block(Block, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 7. The encoder
+# ## 7. Many beginnings, one source
 #
-# *Practice · medium · 15 minutes · 3 points*
+# *Practice · medium · 25 minutes · 3 points*
 #
-# Stack blocks, and keep the padding out of every one.
+# A translator that weighs $k$ beginnings of each translation runs them all through each block. Somebody wrote it as it is thought:
+
+
+# %%
+block = book.DecoderBlock(width=16, heads=4, hidden=32)
+
+
+def slowly(block, x, memory, allowed):
+    """x (B, k, T, d), memory (B, n, d), its mask (B, 1, 1, n) give (B, k, T, d)."""
+    causal = mt.ones(x.shape[2], x.shape[2], dtype=mt.bool).tril()
+    rows = [
+        mt.cat([block(one.unsqueeze(0), causal, source, seen) for one in beginnings])
+        for beginnings, source, seen in zip(x, memory.split(1), allowed.split(1), strict=True)
+    ]
+    return mt.stack(rows)
+
+
+# %% [markdown]
+# Write it anew: the same numbers, with as few FLOPs as possible and no loop. Both are **counted**, not timed.
 #
-# - `__init__`: `make_block()` returns a new block each time. Keep `layers` of them in an `nn.ModuleList` called `self.blocks`, and `norm` as `self.norm`.
-# - `forward(x, real)`: `x` $(B, n, d)$ goes through the blocks, called as `block(x, allowed)`, then through the norm. The mask broadcasts against scores $(B, h, n, n)$: whichever token asks, True for keys that are tokens.
+# ```pycon
+# >>> x, memory, allowed = mt.randn(2, 3, 5, 16), mt.randn(2, 7, 16), mt.ones(2, 1, 1, 7).bool()
+# >>> mt.allclose(many_beginnings(block, x, memory, allowed), slowly(block, x, memory, allowed), atol=1e-5)
+# True
+# ```
+#
+# - `block` is the chapter's: `block.norm_1` before `block.attention(y, y, mask)`; `block.norm_3` before `block.cross(y, memory, mask)`; `block.norm_2` before `block.feed_forward(y)`. Each is added to $x$. There is no dropout.
+# - Keys and values of a source are computed once, not $k$ times.
+# - No score between two beginnings is computed.
+#
+# What does `slowly` compute $k$ times?
 #
 # <details><summary>First hint</summary>
 #
-# `[make_block()] * layers` would be one block, many times.
+# All parts take three axes. For self-attention, which two of the four may become one?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `real` needs axes for heads and queries: $(B, 1, 1, n)$.
+# Queries do not see one another. For the cross-attention $k$ beginnings of $T$ tokens are one text of $kT$.
 #
 # </details>
 
 
-# %% solution="Encoder"
+# %% solution="many_beginnings"
 
-# %% tests="Encoder" points=3
-check.Encoder(Encoder)
+# %% tests="many_beginnings" points=3
+check.many_beginnings(many_beginnings)
+inputs = mt.randn(2, 8, 5, 16), mt.randn(2, 60, 16), mt.ones(2, 1, 1, 60).bool()
+for function in (slowly, many_beginnings):
+    with count_flops() as counter:
+        function(block, *inputs)
+    print(f"{function.__name__}: {counter.total:,} FLOPs")
 ### BEGIN HIDDEN TESTS
-check.Encoder(Encoder, hidden=True)
+# The keys and values of each source: here more than half of all products.
+check.many_beginnings(many_beginnings, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 8. The decoder
+# ## 8. What does a loss promise?
 #
-# *Practice · medium · 20 minutes · 4 points*
+# *Practice · medium · 25 minutes · 4 points*
 #
-# Predict every token of the target in one pass. Write `forward`: `tokens` $(B, T)$ is the target so far, `memory` $(B, n, d)$ the encoder's output, `real` $(B, n)$ is True at the source's tokens.
+# Prove it on paper; the check asks for numbers and examples.
 #
-# - `self.embed(tokens)` gives $(B, T, d)$, with positions.
-# - A block is called as `block(x, allowed, memory, memory_allowed)`: a token looks at itself and those before it, and at all tokens of the source.
-# - After the last block come `self.norm` and `self.embed.scores`.
+# ```pycon
+# >>> found = promises(T=3, V=5)
+# >>> found["right below"] < found["wrong above"], found["wrong"].shape
+# (True, minitorch.Size([3, 5]))
+# ```
 #
-# Return the scores $(B, T, V)$. Keep `__init__` as it is. The target's own padding needs no mask. Why?
+# A sentence has $T$ tokens from a vocabulary of $V$. Its loss is the mean of $-\log p$ over its tokens. Greedy decoding writes it if each, after the right ones before it, is likelier than all others. Return a dict:
+#
+# - `"right below"`: the largest loss below which it is **always** written;
+# - `"wrong above"`: the smallest loss above which it is **never** written;
+# - `"wrong"`: probabilities $(T, V)$ with which it is **not** written, the loss at most 1 % above the first bound;
+# - `"right"`: such with which it **is** written, the loss at most 1 % below the second.
+#
+# In the examples the right token is always number 0, and there are no ties.
 #
 # <details><summary>First hint</summary>
 #
-# The causal mask is $(T, T)$, the other one $(B, 1, 1, n)$.
+# Which $p$ makes a token the likeliest, whatever the others have? Below which $p$ can it never be?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `mt.ones(T, T, dtype=mt.bool).tril()`.
+# One token alone may have all the loss. Or all may be nearly as unlikely as a likeliest token can be.
 #
 # </details>
 
 
-# %% solution="Decoder" given="__init__"
+# %% solution="promises"
 
-# %% tests="Decoder" points=4
-check.Decoder(Decoder)
+# %% tests="promises" points=4
+check.promises(promises)
+for T in (5, 10, 20):
+    found = promises(T, V=30)
+    print(
+        f"{T:2} tokens: right below {found['right below']:.3f}, wrong above {found['wrong above']:.2f}"
+    )
 ### BEGIN HIDDEN TESTS
-# The target's padding stands behind all its tokens, so the causal mask hides it from them. What its
-# own rows predict, the loss leaves out.
-check.Decoder(Decoder, hidden=True)
+# Below log 2 / T all losses together are below log 2, so each token has p > 1/2. Above log V some token has p < 1/V, and is
+# not the likeliest of V. Between the bounds, nearly everywhere, a loss says nothing of whole sentences: count those.
+check.promises(promises, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -379,22 +440,21 @@ check.Decoder(Decoder, hidden=True)
 #
 # *Challenge · medium · 40 minutes · 5 points*
 #
-# Find out what is wrong with a decoder, by a test. `decoder(target, memory, real)` takes tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$, and returns scores $(B, T, V)$; all sizes but $d$ = `width` and the `vocabulary` of the
-# target (9 at least) are yours. Return the list of what is violated, in any order:
+# Find out what is wrong with a decoder, by a test. `decoder(target, memory, real)` gives scores $(B, T, V)$ for tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$. List what is violated, in any order:
 #
 # - `"future"`: scores at a place depend on target tokens of the same sentence **behind** it;
-# - `"padding"`: scores depend on what stands in the memory of **their own sentence** where `real` is False, be it in one sentence of the batch, at one place;
-# - `"batch"`: scores of a sentence depend on tokens, or on real places of the memory, of **another sentence**;
+# - `"padding"`: scores depend on the memory of **their own sentence** where `real` is False, be it at one place alone;
+# - `"batch"`: scores depend on tokens, or on real places of the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some token of their own source.
 #
-# A right decoder may compute token after token, or never say a token, whose score is $-\infty$ then. Differences below $10^{-9}$ are no dependence. Make the memory in float64, `mt.randn(B, n, width).double()`. Here are six decoders to try it on.
+# Choose sizes, but $d$ = `width` and the `vocabulary` (9 at least). Give a memory in float64; differences below $10^{-9}$ are none. A right decoder may give a token the score $-\infty$. Six to try:
 
 # %%
 six = check.suspects()
 print(six[0](mt.tensor([[1, 2, 3]]), mt.randn(1, 4, 5).double(), mt.ones(1, 4).bool()).shape)
 
 # %% [markdown]
-# Which faults would nobody notice who looks at the training loss alone?
+# Which faults does the training loss not show?
 #
 # <details><summary>First hint</summary>
 #
@@ -403,7 +463,7 @@ print(six[0](mt.tensor([[1, 2, 3]]), mt.randn(1, 4, 5).double(), mt.ones(1, 4).b
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Use three sentences of different lengths. For `"future"` change the tokens behind each place in turn; for `"source"` each token of the source, at every place of the target.
+# Use three sentences of different lengths. Change the tokens behind each place in turn, and each token of the source.
 #
 # </details>
 
@@ -425,12 +485,9 @@ check.faults(faults, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 10 points: one for each of five parts, five for the model*
 #
-# Put together what you have written, train it, and let it translate.
+# Put your parts together, train them, and translate. Five come from the sets 05 to 09, **your own answers**. To have them copied, take the `# ` in the next cell away, run it, then run the five cells. What is forbidden in an exercise stays forbidden here.
 #
-# Below come five cells, one for each part from the chapters 05 to 09. **Each gets your own answer.** To have them copied, take the `# ` in the next cell away, run it, then run the five. What is still blank is replaced by your answer from
-# the set beside this one, where you have saved it. What is forbidden in the exercise stays forbidden here.
-#
-# Where a cell still holds `raise NotImplementedError`, or does not pass its check, the library's part takes its place, which scores nothing. Your answers to the exercises 1 and 5 to 8 above are parts, too, and need no copying.
+# For a cell that does not pass, the library's part is used, which scores nothing. Exercises 1, 5 and 6 above are parts, too.
 
 # %%
 # check.copy_my_answers()
@@ -560,27 +617,26 @@ chapter_09.FeedForward(FeedForward, hidden=True)
 # %% [markdown]
 # ### The whole
 #
-# Join encoder and decoder. `self.embed(tokens)` embeds tokens with their positions,
-# `self.encoder(x, real)` and `self.decoder(tokens, memory, real)` are those of exercises 7 and 8, `self.padding` is a token.
+# Join encoder and decoder: `self.embed(tokens)` embeds tokens with their positions, `self.encoder(x, real)` and `self.decoder(tokens, memory, real)` are made below, of your blocks; `self.padding` is a token.
 #
 # - `encode(source)` takes tokens $(B, n)$ and returns a pair: the memory $(B, n, d)$, and `real` $(B, n)$, True where a
 #   token of the source is no padding;
 # - `forward(source, target)` takes source $(B, n)$ and target $(B, T)$ and returns the decoder's scores $(B, T, V)$.
 #
-# Its check runs at the end: there are the five points.
+# Its check, with the five points, runs at the end.
 
 
 # %% solution="Transformer" given="__init__"
 
 # %% [markdown]
-# Yours where they pass their checks, else the library's:
+# Yours where they pass, else the library's:
 
 # %%
 parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# What is left is glue, and ready: self-attention splits into heads (06), attends, with a mask (07) or without (05), and merges; the norm keeps gain and bias, the embedding adds positions.
+# What is left is glue, and ready: heads, gain and bias of the norm, positions, and the two stacks of your blocks.
 
 
 # %%
@@ -634,6 +690,33 @@ class Embedded(nn.Module):
         return self.out(x)
 
 
+class Encoder(nn.Module):
+    """Blocks that look in both directions."""
+
+    def __init__(self, blocks, norm):
+        super().__init__()
+        self.blocks, self.norm = nn.ModuleList(blocks), norm
+
+    def forward(self, x, real):
+        for block in self.blocks:
+            x = block(x, real[:, None, None])  # (B, 1, 1, n): the padding is not seen
+        return self.norm(x)
+
+
+class Decoder(Encoder):
+    """Causal blocks that also look at the source, between embedding and scores."""
+
+    def __init__(self, embed, blocks, norm):
+        super().__init__(blocks, norm)
+        self.embed = embed
+
+    def forward(self, tokens, memory, real):
+        x, causal = self.embed(tokens), mt.ones(tokens.shape[1], tokens.shape[1]).bool().tril()
+        for block in self.blocks:
+            x = block(x, causal, memory, real[:, None, None])
+        return self.embed.scores(self.norm(x))
+
+
 # %% [markdown]
 # The numbers from 0 to 999 in English and in German, in pieces. A tenth is held out.
 
@@ -659,14 +742,14 @@ def make_block(cross):
 
 mt.manual_seed(0)
 embed = Embedded(len(vocabulary), width, dropout)
-encoder = parts.Encoder(lambda: make_block(cross=False), layers, Norm(width))
-decoder = parts.Decoder(embed, lambda: make_block(cross=True), layers, Norm(width))
+encoder = Encoder([make_block(cross=False) for _ in range(layers)], Norm(width))
+decoder = Decoder(embed, [make_block(cross=True) for _ in range(layers)], Norm(width))
 model = parts.Transformer(embed, encoder, decoder, padding)
 print(f"{len(pairs)} pairs, {len(vocabulary)} tokens, {len(held_out)} numbers held out")
 print(f"{sum(weight.numel() for weight in model.parameters()):,} weights")
 
 # %% [markdown]
-# The training, as plain as in the chapter. (Parts that loop over tokens in Python are slow here: it stops after 30 seconds at the latest.)
+# The training. (Parts that loop over tokens are slow: it stops after 30 seconds.)
 
 # %% tags=["nbval-ignore-output"]
 optimizer = optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
@@ -691,7 +774,7 @@ for step in range(1, steps + 1):
         break
 
 # %% [markdown]
-# Now it writes, greedily. No number below was seen in training.
+# Now it writes, greedily. It has seen none of these numbers.
 
 
 # %%
@@ -727,7 +810,7 @@ plot.attention(axes, looks, ["<s>", *answer], question)
 plot.show(figure, alt=f"Weights of the last cross-attention while {number} is translated")
 
 # %% [markdown]
-# The last check: your `Transformer` is right, translates numbers that it has never seen, and all parts of your own have run in it.
+# The last check: your `Transformer` is right, translates numbers it has never seen, and all your parts have run in it.
 
 # %% tests="Transformer" points=5
 check.Transformer(Transformer)
@@ -737,4 +820,4 @@ check.Transformer(Transformer, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# You have written every part. What follows in [chapter 11](../../notebooks/11_transformer_at_work.ipynb) is work.
+# Next, in [chapter 11](../../notebooks/11_transformer_at_work.ipynb): work.

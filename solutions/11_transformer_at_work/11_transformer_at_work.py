@@ -7,8 +7,7 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **Shapes.** $B$ sequences come first. $n$ is the number of tokens of the source, $T$ of the target, $d$ the width of the model, $h$ the number of
-# heads (`heads`), $V$ the size of the vocabulary. Masks are True where a query may look.  Padding stands at the end.
+# **Shapes.** $B$ sequences, $n$ tokens of the source, $T$ of the target, $d$ the width of the model, $h$ heads, $V$ the size of the vocabulary. Masks are True where a query may look. Padding stands at the end.
 
 # %%
 import math
@@ -32,10 +31,7 @@ progress.show("11")
 #
 # *Core · easy · 15 minutes · 2 points*
 #
-# Give an optimizer its learning rates. Each dict in `optimizer.param_groups` has a highest rate of its own under `"peak"`, and the rate that is used under
-# `"lr"`. At step $t$, counted from 1, set it to the group's peak times the share
-#
-# $$\begin{cases} t / w & \text{for } t < w, \\ 1 & \text{for } w \le t \le k, \\ 1 - \sqrt{(t - k) / (s - k)} & \text{for } k < t \le s. \end{cases}$$
+# Give an optimizer its learning rates.
 #
 # ```pycon
 # >>> optimizer = optim.SGD([{"params": [mt.zeros(1)], "peak": 0.8}], lr=1.0)
@@ -48,13 +44,17 @@ progress.show("11")
 # 0.0
 # ```
 #
-# `step` is $t$, `warm` $w$, `hold` $k$, and `steps` $s$. $0 \le w \le k \le s$: there may be no rise, no plateau or no fall. Return nothing, and take no step.
+# At step $t$, counted from 1, set `"lr"` of each dict in `optimizer.param_groups` to its `"peak"` times
+#
+# $$\begin{cases} t / w & \text{for } t < w, \\ 1 & \text{for } w \le t \le k, \\ 1 - \sqrt{(t - k) / (s - k)} & \text{for } k < t \le s. \end{cases}$$
+#
+# `step` is $t$, `warm` $w$, `hold` $k$, `steps` $s$, with $0 \le w \le k \le s$. Return nothing, and take no step.
 #
 # What is a plateau good for?
 #
 # <details><summary>First hint</summary>
 #
-# Three cases, asked in this order. Which divisions by 0 can happen, and does the order avoid them?
+# Three cases, in this order. Does the order avoid divisions by 0?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -92,17 +92,17 @@ check.set_rates(set_rates, hidden=True)
 #
 # $$q_v = \begin{cases} 1 - \epsilon & v \text{ is the right token}, \\ 0 & v \text{ is padding}, \\ \epsilon / (V - 2) & \text{else.} \end{cases}$$
 #
-# With $p = \operatorname{softmax}(\text{scores})$ the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over the positions whose target is no padding.
-#
 # ```pycon
 # >>> scores, targets = mt.zeros(1, 2, 4), mt.tensor([[2, 0]])  # equal chances: any q that sums to 1 gives log 4
 # >>> smoothed_loss(scores, targets, smoothing=0.1, padding=0) / math.log(4)
 # tensor(1.)
 # ```
 #
+# With $p = \operatorname{softmax}(\text{scores})$ the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over the positions whose target is no padding.
+#
 # - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1.
-# - Scores may be in the hundreds. At padded positions they may be NaN: that changes nothing, and the gradient there is 0.
-# - The score of padding may be $-\infty$ everywhere.
+# - Scores may be in the hundreds. The score of padding may be $-\infty$ everywhere.
+# - At padded positions scores may be NaN; their gradient is 0.
 #
 # *Not allowed*: `F.cross_entropy` and `nn.CrossEntropyLoss` (the operation `cross_entropy`).
 #
@@ -113,7 +113,7 @@ check.set_rates(set_rates, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Leave the column of padding out of the sum. The sum over all others, less the right token's, is what $\epsilon / (V - 2)$ multiplies.
+# Leave the column of padding out. The sum over the others, less the right token's, is what $\epsilon / (V - 2)$ multiplies.
 #
 # </details>
 
@@ -133,11 +133,7 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 #
 # *Practice · medium · 20 minutes · 4 points*
 #
-# Two small matrices can stand for a large table $(V, d)$ (Lan et al., 2020): `self.table`, $E$ $(V, e)$, and `self.up`, $U$ $(e, d)$. Both serve embedding and
-# output:
-#
-# - `forward(tokens)`: tokens $(B, n)$ become their rows of $E$, widened by $U$, times $\sqrt d$: $(B, n, d)$;
-# - `scores(x)`: outputs $x$ $(B, T, d)$ are narrowed by $U^\top$ and compared with all rows of $E$; then `self.bias` $(V)$ is added: $(B, T, V)$.
+# Two small matrices can stand for a large table $(V, d)$ (Lan et al., 2020): `self.table`, $E$ $(V, e)$, and `self.up`, $U$ $(e, d)$.
 #
 # ```pycon
 # >>> tied = TiedEmbedding(vocabulary=5, inner=2, width=4)
@@ -145,7 +141,11 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # (minitorch.Size([1, 3, 4]), minitorch.Size([1, 3, 5]))
 # ```
 #
-# Never make the large matrix $E U$, and look rows up: the check counts FLOPs. Keep `__init__` as it is, and no copies of weights. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
+# - `forward(tokens)`: tokens $(B, n)$ become their rows of $E$, widened by $U$, times $\sqrt d$: $(B, n, d)$.
+# - `scores(x)`: $x$ $(B, T, d)$ is narrowed by $U^\top$ and compared with all rows of $E$; `self.bias` $(V)$ is added: $(B, T, V)$.
+# - Look rows up, and never make $E U$: the check counts FLOPs.
+#
+# Keep `__init__` as it is, and no copies of weights. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
 #
 # <details><summary>First hint</summary>
 #
@@ -154,7 +154,7 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# In `scores`, narrow first: which order of the two products is the cheap one?
+# In `scores`, narrow first.
 #
 # </details>
 
@@ -173,16 +173,18 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Do one step of byte-pair encoding, exactly. `corpus` is a dict from words, tuples of pieces, to how often they occur. Merge the pair of neighbours that **can be
-# merged most often**. Return the pair and the new corpus.
+# Do one step of byte-pair encoding, exactly.
 #
 # ```pycon
 # >>> merge_once({("a", "a", "a"): 2, ("a", "b"): 1})
 # (('a', 'a'), {('aa', 'a'): 2, ('a', 'b'): 1})
 # ```
 #
+# `corpus` is a dict from words, tuples of pieces, to how often they occur. Merge the pair of neighbours that **can be
+# merged most often**. Return the pair and the new corpus.
+#
 # - A pair counts as often as its word occurs. Overlaps count once: `a a a` holds `("a", "a")` once, and becomes `aa a`.
-# - Of equally frequent pairs take the first in the order of tuples, as `min` does: `("a", "bc")` before `("ab", "c")`.
+# - Of equally frequent pairs take the smallest in the order of tuples: `("a", "bc")` before `("ab", "c")`.
 # - Words that have become equal are one word, with their counts added.
 # - If every word is a single piece, return `None` and a copy of the corpus.
 #
@@ -190,12 +192,12 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Write `joined(word, pair)` first: it walks through the pieces from the left, by one or by two.
+# Write `joined(word, pair)` first: it walks from the left, by one piece or by two.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# How often a pair can be merged in a word is by how much `joined` makes it shorter.
+# A pair can be merged as often as `joined` makes the word shorter.
 #
 # </details>
 
@@ -226,19 +228,19 @@ check.merge_once(merge_once, hidden=True)
 #
 # - A row begins with `start` and gets the likeliest token until that is `end`, at most `longest` tokens.
 # - `start` and `padding` are never said, however likely.
-# - **A row that has ended is not computed any more**: `decode` gets the rows alone that are still written, and is not called when all have ended.
+# - **A row that has ended is not computed any more**: `decode` gets only rows that are still written, and is not called without any.
 # - Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end`, then `padding`.
 #
-# `start`, `end` and `padding` are three numbers, any may be 0. Why may we leave a row out?
+# Why may we leave a row out?
 #
 # <details><summary>First hint</summary>
 #
-# Keep the numbers of the rows that are still written, `writing`. `said[writing]` are their tokens.
+# Keep the numbers of the rows still written, `writing`. `said[writing]` are their tokens.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Each step makes a new column full of padding, in which only the rows in `writing` get a word. Then those whose word is `end` leave `writing`.
+# Each step adds a column of padding, in which the rows in `writing` get a word. Then those that said `end` leave `writing`.
 #
 # </details>
 
@@ -258,8 +260,7 @@ check.translate(translate, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Cut the tail off a distribution, exactly. Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's share or more, one at least. Return the
-# probabilities to draw from, $(B, V)$: 0 outside of the set.
+# Cut the tail off a distribution, exactly.
 #
 # ```pycon
 # >>> scores = mt.tensor([[3.0, 5.0, 2.0]]).log()
@@ -267,8 +268,11 @@ check.translate(translate, hidden=True)
 # tensor([[0.3750, 0.6250, 0.0000]])
 # ```
 #
+# Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's share or more, one at least. Return the
+# probabilities to draw from, $(B, V)$: 0 outside of the set.
+#
 # - `scores` is $(B, V)$; `temperature`, above 0, divides them; `share` $(B)$ is from 0 to 1.
-# - Of equally likely tokens the one with the smaller number comes first. (The chapter keeps them all.)
+# - Of equally likely tokens the one with the smaller number comes first.
 # - Scores may be in the hundreds, and some of a row, not all, $-\infty$.
 #
 # *Useful*: `argsort(stable=True)`, `gather`, `scatter`. For which share is this greedy decoding?
@@ -280,7 +284,7 @@ check.translate(translate, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Sort $-p$ with `stable=True`: of equals the smaller number comes first. `scatter` brings the kept ones back to their places.
+# Sort $-p$ with `stable=True`. `scatter` brings the kept ones back to their places.
 #
 # </details>
 
@@ -299,11 +303,7 @@ check.likely_tokens(likely_tokens, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer`, with `encoder_layers` and `decoder_layers` blocks, is trained for a pass over `pairs`, a list of lengths $(n, T)$: tokens of the source,
-# and those that the decoder reads. Batches are `batch` pairs as they come; the last may be smaller. In a batch all sources are padded to the longest source, all targets to the longest target, **and
-# padding is computed, too**. Return a dict of integers: `"FLOPs"`, and `"without padding"`, if each pair were a batch of its own.
-#
-# Count products, forward and backward, a multiplication with its addition as 2: with weights, scores and mixing in all three attentions (whatever the masks say), the output layer.
+# Batches are padded, **and padding is computed, too**. What does it cost?
 #
 # ```pycon
 # >>> found = pass_flops(5, 2, 3, encoder_layers=1, decoder_layers=1, pairs=[(1, 2), (2, 1)], batch=2)
@@ -311,16 +311,22 @@ check.likely_tokens(likely_tokens, hidden=True)
 # True
 # ```
 #
+# [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer` is trained for a pass over `pairs`, a list of lengths $(n, T)$: tokens of the source,
+# and those that the decoder reads. Return a dict of integers: `"FLOPs"`, and `"without padding"`, if each pair were a batch of its own.
+#
+# - A batch is `batch` pairs as they come; the last may be smaller. All are padded to its longest source and its longest target.
+# - Count products, forward and backward, a multiplication with its addition as 2: with weights, scores and mixing in all three attentions (whatever the masks say), the output layer.
+#
 # How much does sorting by length save?
 #
 # <details><summary>First hint</summary>
 #
-# Write the cost of one pair $(n, T)$: of a source token, of a target token. Who computes keys and values of the cross-attention, and for how many tokens?
+# Write the cost of one pair $(n, T)$. For how many tokens are keys and values of the cross-attention computed?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Backward costs twice as much as forward. A batch costs its number of pairs times the cost of (its longest source, its longest target).
+# Backward costs twice forward. A batch costs its number of pairs times the cost of (longest source, longest target).
 #
 # </details>
 
@@ -351,7 +357,7 @@ check.pass_flops(pass_flops, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven trainings of the same small translator, all meant to take 240 steps (the curves are made up). On new text, nobody who knows only what came before can have a loss below 0.8 (dotted).
+# Seven trainings of the same small translator, all meant to take 240 steps (made-up curves). On new text, nobody who knows only what came before can have a loss below 0.8 (dotted).
 
 # %%
 figure, axes = plot.subplots(2, 7, width=11, height=3, sharex=True)
@@ -379,16 +385,16 @@ plot.show(figure, alt="Losses, and the norm of the gradient, of seven trainings 
 # - `"the rate ends too early"`: from then on nothing is learned;
 # - `"nothing"`, with None for the step.
 #
-# `check.trainings` has the numbers, every fifth step. What would you change first in each?
+# `check.trainings` has the numbers. What would you change first in each?
 #
 # <details><summary>First hint</summary>
 #
-# Read the two losses beside each other, then ask the norm of the gradient about what you suspect.
+# Read the two losses beside each other, then the norm of the gradient.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A rate of 0 leaves the weights as they are: both losses stay level, but for the noise of batches, though the gradient has not become small.
+# At a rate of 0 both losses stay level, but for the noise of batches, though the gradient has not become small.
 #
 # </details>
 
@@ -408,11 +414,11 @@ check.diagnosed(diagnosed, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 4 points*
 #
-# Read a prompt at once, then write on, and compute nothing twice. `layer` is a trained multi-head self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (`nn.Linear` without bias) and `layer.heads`:
-# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$, a causal mask. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what you have kept: None at first.
+# Read a prompt at once, then write on, and compute nothing twice. `layer` is a trained causal self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (`nn.Linear` without bias) and `layer.heads`:
+# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what you have kept: None at first.
 #
-# - Return the outputs of the new tokens, $(B, k, d)$, as the layer gives them for the whole sequence, and the new cache, which you get back next time.
-# - What the cache looks like is up to you. $k$ changes. Several texts may be written in turn, each with its cache.
+# - Return the new tokens' outputs, $(B, k, d)$, as the layer gives them for the whole sequence, and the new cache, which comes back next time.
+# - The cache is yours to design. $k$ changes. Texts may be written in turn.
 # - Keys and values are computed once for each token: the check counts FLOPs.
 #
 # Why is a mask needed now?
@@ -421,7 +427,7 @@ check.diagnosed(diagnosed, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Project the new tokens only, then join their keys and values to those of the cache.
+# Project the new tokens only, then join keys and values to those of the cache.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -452,18 +458,18 @@ check.cached_step(cached_step, hidden=True)
 #
 # - Train in place, by teacher forcing, in training mode: `steps` steps, a batch for each. The loss is the plain mean over the real tokens.
 # - Return the losses of all steps, a list of plain numbers. Leave the model in evaluation mode.
-# - Optimizer, clipping, how the rate rises and falls are yours. `rate` is its largest value; at 0 nothing changes.
+# - `rate` is the largest learning rate; at 0 nothing changes. All else is yours.
 #
 # To try: `check.translator()`, `check.batch` as `draw`, `check.share_right(model, "validation")`. The check trains for 200 steps.
 #
 # <details><summary>First hint</summary>
 #
-# What does the model read of a target, and what is it asked for? `ignore_index=0` leaves padding out.
+# What does the model read of a target, and what is it asked for? `ignore_index=0`.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Adam with a rate that rises over the first tenth and falls to 0, the norm of the gradient clipped at 1, as in the chapter.
+# Adam, a rate that rises over the first tenth and falls to 0, the gradient clipped at 1.
 #
 # </details>
 
@@ -479,16 +485,15 @@ check.train(train, hidden=True)
 # %% [markdown]
 # ### The measurement
 #
-# Choose the rate on other data, and look at the test once. `run(rate, seed)` trains a model and gives it back. `score(model, data)` is its share of right answers; `data` is `"validation"` or `"test"`. `choosing` and
-# `reporting` are lists of seeds without a common one.
+# `run(rate, seed)` trains a model and gives it back; `score(model, data)` is its share right on `"validation"` or `"test"` data.
 #
-# 1. Try each of `rates` (two or more, each twice another one, in any order) with each seed in `choosing`. What counts is the mean share on **validation** data.
-# 2. While the best rate is the largest tried, try twice that; while it is the smallest, try half of it. (No two are equally good.)
-# 3. Train with the best rate and each seed in `reporting`, and score each of these models **once** on the test data.
+# 1. Try each of `rates` (each twice another, in any order) with each seed in `choosing`. What counts is the mean share on **validation** data.
+# 2. While the best rate is the largest tried, try twice that; while it is the smallest, half of it. (There are no ties.)
+# 3. Train with the best rate and each seed in `reporting`; score each model **once**, on test data.
 #
 # Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data in the order of `reporting`, their `"mean"` and `"spread"` (`statistics.stdev`).
 #
-# The last line of the check lets it measure your training, with rates from 0.001 and 0.002 on: at least 0.8 of the held-out numbers must be right.
+# The check then measures your training, from the rates 0.001 and 0.002: at least 0.8 must be right.
 
 
 # %% solution="measure"

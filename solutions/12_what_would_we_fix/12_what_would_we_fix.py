@@ -7,8 +7,8 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **Shapes.** $B$ sequences come first; $T$ queries look at $n$ keys; queries and keys have the size $d$, values the size $d_v$. Masks are True where a
-# query may look: row $i$ belongs to query $i$, column $j$ to key $j$.
+# **Shapes.** $B$ sequences; $T$ queries look at $n$ keys; queries and keys have the size $d$, values $d_v$. Masks are True where a
+# query may look: row $i$ is query $i$, column $j$ key $j$.
 
 # %%
 import math
@@ -29,22 +29,23 @@ progress.show("12")
 #
 # *Practice · easy · 10 minutes · 2 points*
 #
-# Count the bytes that a model keeps while it writes. It has `layers` layers of the width `width`, and `heads` query heads that share `key_heads` key
-# heads. Each key head has keys and values, each as large as the query of one head, `width / heads`. Return the bytes of the cache after
-# `n` tokens of one text.
+# Count the bytes that a model keeps while it writes.
 #
 # ```pycon
 # >>> cache_bytes(n=10, layers=2, width=8, heads=4, key_heads=2, window=4, full_layers=1, bits=16)  # 10 and 4 places
 # 224.0
 # ```
 #
-# - In `full_layers` of the layers a token looks at all tokens before it.
-# - In the others it sees the last `window` tokens, itself included. What lies further back is thrown away.
+# Its layers have `heads` query heads, which share `key_heads` key heads. Each key head has keys and values, as large as the query of one head, `width / heads`. Return the bytes after
+# `n` tokens of one text.
+#
+# - In `full_layers` of the `layers` a token looks at all tokens before it.
+# - In the others it sees the last `window` tokens, itself included; the rest is thrown away.
 # - A number takes `bits` bits, which may be 4.
 #
 # <details><summary>First hint</summary>
 #
-# Count the places of all layers first. How many has a layer with a window after 3 tokens?
+# Count the places of all layers first. How many has a window after 3 tokens?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -67,7 +68,7 @@ check.cache_bytes(cache_bytes, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# Each row compares a change of a model with its base, on test data (the numbers are made up). Of which would you say: **this change makes the loss lower**?
+# Each row compares a change of a model with its base, on test data (made-up numbers). Of which would you say: **this change makes the loss lower**?
 
 # %%
 print(
@@ -84,14 +85,7 @@ for number, row in enumerate(check.runs):
 print("rates tried, in all rows:", check.runs[0]["rates tried"])
 
 # %% [markdown]
-# Return the numbers of these rows, counted from 0, as a list. `rows` is a list of dicts like those of `check.runs`; keys that begin with `"base "` are the
-# base's. A row may be believed if
-#
-# - change and base have the same number of seeds (number $i$ of both lists is the same seed);
-# - that the change's losses are lower is a *finding* by chapter 00's rule: `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`;
-# - both rates were chosen on `"validation"` data, not on the `"test"` data that is reported (`"chosen on"`);
-# - each rate lies inside the rates that were tried for it, a list in any order, and not at an edge;
-# - both took as many steps.
+# Return the numbers of these rows, counted from 0, as a list.
 #
 # ```pycon
 # >>> fair = {"losses": [1.0] * 5, "rate": 0.1, "rates tried": [1.0, 0.1, 0.01], "steps": 9, "chosen on": "validation"}
@@ -100,14 +94,22 @@ print("rates tried, in all rows:", check.runs[0]["rates tried"])
 # [0]
 # ```
 #
+# `rows` is a list like `check.runs`; keys that begin with `"base "` are the base's. A row may be believed if
+#
+# - both have as many losses (number $i$ of both is the same seed);
+# - the change's losses are lower by chapter 00's rule: `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`;
+# - `"chosen on"`, which tells on what data both rates were chosen, is `"validation"`;
+# - each rate lies inside those tried for it (in any order), not at an edge;
+# - both took as many steps.
+#
 # <details><summary>First hint</summary>
 #
-# Write each condition as a line of its own. Which of the two lists is `larger`?
+# A line for each condition. Which of the two lists is `larger`?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `min(tried) < rate < max(tried)`, for change and base. Ask about the number of seeds before `finding`, which refuses unequal lists.
+# `min(tried) < rate < max(tried)`, for both. Ask about the seeds before `finding`, which refuses unequal lists.
 #
 # </details>
 
@@ -126,7 +128,7 @@ check.believable(believable, hidden=True)
 # *Core · easy · 20 minutes · 3 points*
 #
 # Know what a block costs before it runs. This one is as of 2024: `heads` query heads share `key_heads` key heads, the network is gated, nothing has a
-# bias. It reads $T$ new tokens and has a cache of those before, so that queries look at $n$ tokens in all, the new ones included.
+# bias. It reads $T$ new tokens and a cache of those before; queries look at $n$ tokens in all.
 
 
 # %%
@@ -168,7 +170,7 @@ class Block(nn.Module):
 # {'projections': 96, 'scores': 48, 'network': 192}
 # ```
 #
-# The cell of the check lets the block run with $T = 5$ and $n = 40$, and counts. Which part grows in writing?
+# The check's cell runs the block and counts. Which part grows in writing?
 #
 # <details><summary>First hint</summary>
 #
@@ -177,7 +179,7 @@ class Block(nn.Module):
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Keys and values of old tokens come out of the cache. Do the scores know that key heads are shared?
+# Old keys and values come out of the cache. Do the scores know that key heads are shared?
 #
 # </details>
 
@@ -200,12 +202,7 @@ check.block_flops(block_flops, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Go on with a softmax of which only a part has been seen. What the queries have seen so far is a state $(m, z, u)$: the largest score
-# $m$ $(\dots, T)$, and relative to it
-#
-# $$z = \sum_j e^{s_j - m}\;\; (\dots, T), \qquad u = \sum_j e^{s_j - m} v_j\;\; (\dots, T, d_v).$$
-#
-# Now a tile of $w$ keys comes. Return the state after it.
+# Go on with a softmax of which only a part has been seen.
 #
 # ```pycon
 # >>> nothing = mt.tensor([-mt.inf]), mt.zeros(1), mt.zeros(1, 1)
@@ -214,20 +211,26 @@ check.block_flops(block_flops, hidden=True)
 # (tensor([7.]), tensor([2.]), tensor([[8.]]))
 # ```
 #
-# - `scores` is $(\dots, T, w)$, `value` $(\dots, w, d_v)$, `allowed` $(T, w)$. $m$ is the largest score that was allowed.
+# The state is $(m, z, u)$: the largest score $m$ $(\dots, T)$ that was allowed so far, and relative to it
+#
+# $$z = \sum_j e^{s_j - m}\;\; (\dots, T), \qquad u = \sum_j e^{s_j - m} v_j\;\; (\dots, T, d_v).$$
+#
+# Now a tile of $w$ keys comes. Return the state after it.
+#
+# - `scores` is $(\dots, T, w)$, `value` $(\dots, w, d_v)$, `allowed` $(T, w)$.
 # - A row that has never looked at anything has $m = -\infty$, $z = 0$, $u = 0$, and keeps it until it may look.
 # - No number becomes NaN. Scores may be in the thousands.
 #
-# *Not allowed*, since they want all keys at once: `softmax`, `logsumexp` and `F.scaled_dot_product_attention`.
+# *Not allowed*: `softmax`, `logsumexp` and `F.scaled_dot_product_attention`.
 #
 # <details><summary>First hint</summary>
 #
-# The old sums are relative to the old $m$. By what are they multiplied when the largest score grows?
+# By what are the old sums multiplied when the largest score grows?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $-\infty - (-\infty)$ is NaN. Take 0 for the largest score wherever it is $-\infty$, in the exponents alone.
+# $-\infty - (-\infty)$ is NaN. In the exponents alone, take 0 for a largest score of $-\infty$.
 #
 # </details>
 
@@ -245,8 +248,7 @@ check.one_tile(one_tile, hidden=True)
 #
 # *Core · medium · 20 minutes · 4 points*
 #
-# Let several query heads share a key head, and copy nothing. `query` is $(B, h, T, d)$, `key` $(B, g, n, d)$ and `value` $(B, g, n, d_v)$. Scores are divided
-# by $\sqrt d$. Return $(B, h, T, d_v)$.
+# Let several query heads share a key head, and copy nothing.
 #
 # ```pycon
 # >>> query, key = mt.zeros(1, 2, 2, 1), mt.zeros(1, 1, 3, 1)  # all scores are equal
@@ -254,9 +256,12 @@ check.one_tile(one_tile, hidden=True)
 # tensor([2., 4.])
 # ```
 #
-# - $h$ is a multiple of $g$: the first $h / g$ query heads share key head 0, the next $h / g$ key head 1, and so on.
-# - The queries belong to the **last** $T$ of the $n$ tokens. Query $i$ stands at place $n - T + i$ and looks at this place and those before it.
-# - A cache is shared to be small: the check looks for keys or values that are made for every query head, in whichever way.
+# `query` is $(B, h, T, d)$, `key` $(B, g, n, d)$ and `value` $(B, g, n, d_v)$. Scores are divided
+# by $\sqrt d$. Return $(B, h, T, d_v)$.
+#
+# - $h$ is a multiple of $g$: the first $h / g$ query heads share key head 0, the next key head 1, and so on.
+# - The queries are the **last** $T$ of the $n$ tokens. Query $i$ stands at place $n - T + i$ and looks at this place and those before it.
+# - The check looks for keys or values that are made for every query head, in whichever way.
 #
 # *Not allowed*: `F.scaled_dot_product_attention`.
 #
@@ -285,9 +290,7 @@ check.grouped_attention(grouped_attention, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Write linear attention within a window as a recurrence. Token $t$ looks at the last `width` tokens, itself included:
-#
-# $$o_t = \frac{\sum_{s} (q_t^\top k_s)\, v_s}{\sum_{s} q_t^\top k_s}, \qquad s \text{ from } \max(0, t - \text{width} + 1) \text{ to } t$$
+# Write linear attention within a window as a recurrence.
 #
 # ```pycon
 # >>> value = mt.tensor([[1.0], [3.0], [5.0], [9.0]])
@@ -295,9 +298,12 @@ check.grouped_attention(grouped_attention, hidden=True)
 # tensor([1., 2., 4., 7.])
 # ```
 #
+# Token $t$ looks at the last `width` tokens, itself included:
+#
+# $$o_t = \frac{\sum_{s} (q_t^\top k_s)\, v_s}{\sum_{s} q_t^\top k_s}, \qquad s \text{ from } \max(0, t - \text{width} + 1) \text{ to } t$$
+#
 # - `query` and `key` $(\dots, n, d)$ are features already, all positive; `value` is $(\dots, n, d_v)$, as is what you return.
-# - `width` may be larger than $n$.
-# - What you compute must not grow with `width`, and there is no table of $n \times n$ numbers: the check counts.
+# - What you compute must not grow with `width`, which may be larger than $n$. There is no table of $n \times n$ numbers. The check counts.
 #
 # *Not allowed*: `softmax` and `F.scaled_dot_product_attention`.
 #
@@ -308,7 +314,7 @@ check.grouped_attention(grouped_attention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# At token $t$ add token $t$ and take away token $t - \text{width}$, if there is one. Or subtract two cumulative sums.
+# At token $t$ take away token $t - \text{width}$, if there is one. Or subtract two cumulative sums.
 #
 # </details>
 
@@ -326,13 +332,7 @@ check.windowed_attention(windowed_attention, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Compute products of decays from sums of logarithms, and stay finite. Several texts stand one behind the other. `starts` $(\dots, n)$ is boolean, True at
-# the first token of each; what stands before the first True is the rest of a text, too. `log_decay` $(\dots, n)$ holds $\log a_t \le 0$. Return
-# $D$ $(\dots, n, n)$,
-#
-# $$D_{ts} = \begin{cases} a_{s+1} a_{s+2} \cdots a_t & \text{where } s \le t \text{ and both are tokens of one text} \\ 0 & \text{elsewhere,} \end{cases}$$
-#
-# so that $D_{tt} = 1$.
+# Compute products of decays from sums of logarithms, and stay finite.
 #
 # ```pycon
 # >>> decay_matrix(mt.tensor([0.5, 0.25, 0.125]).log(), mt.tensor([False, False, True]))
@@ -340,6 +340,11 @@ check.windowed_attention(windowed_attention, hidden=True)
 #         [0.2500, 1.0000, 0.0000],
 #         [0.0000, 0.0000, 1.0000]])
 # ```
+#
+# Several texts stand one behind the other. `starts` $(\dots, n)$ is True at the first token of each; what stands before the first True is one text, too. `log_decay` $(\dots, n)$ holds $\log a_t \le 0$. Return
+# $D$ $(\dots, n, n)$, with $D_{tt} = 1$:
+#
+# $$D_{ts} = \begin{cases} a_{s+1} a_{s+2} \cdots a_t & \text{where } s \le t \text{ and both are tokens of one text} \\ 0 & \text{elsewhere.} \end{cases}$$
 #
 # - Sums of logarithms may be some thousands; no value and no gradient becomes NaN.
 # - Weak decays count, too: in float64 $D$ is exact to $10^{-9}$.
@@ -351,7 +356,7 @@ check.windowed_attention(windowed_attention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A cumulative sum of `starts` numbers the texts. Put $-\infty$ where $D$ is 0 *before* the exponential, not 0 after it.
+# A cumulative sum of `starts` numbers the texts. Put $-\infty$ where $D$ is 0 *before* the exponential.
 #
 # </details>
 
@@ -369,21 +374,22 @@ check.decay_matrix(decay_matrix, hidden=True)
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Find the mixers that cannot be decoders, by a test. `mixers` is a list of functions that make of `x` $(n, d)$, in float64, as many outputs $(n, d)$. In some of
-# them an output depends on a token that comes **later**. Return the numbers of these, counted from 0, as a list.
+# Find the mixers that cannot be decoders, by a test.
 #
 # ```pycon
 # >>> leaking([lambda x: x, lambda x: x.cumsum(dim=0), lambda x: x + x.mean(dim=0)], x=mt.randn(4, 2).double())
 # [2]
 # ```
 #
-# - They are made for one $n$: change what comes later, do not cut it off.
-# - Gradients will not do: some leaks go through `detach()`, a maximum, or a comparison with 0.
-# - A leak may be faint, may go through one number of a token alone, and may show only where a later token is by far the longest: try changes 50 times as large as
-#   the largest number in `x`, in both directions.
-# - Differences below $10^{-9}$ are rounding, those above $10^{-5}$ are a leak.
+# `mixers` is a list of functions that make of `x` $(n, d)$, in float64, as many outputs $(n, d)$. Return the numbers, from 0, of those in which an output depends on a **later** token.
 #
-# Here are eight to try your test on; four of them leak.
+# - They are made for one $n$: change what comes later, do not cut it off.
+# - Gradients will not do: leaks may go through `detach()` or a comparison.
+# - A leak may be faint, go through one number of a token, or show only where a later token is very long. Try changes 50 times as large as
+#   the largest number in `x`, in both directions.
+# - Differences below $10^{-9}$ are rounding.
+#
+# Of these eight four leak:
 
 # %%
 eight = check.suspects(n=6, d=4)
@@ -392,7 +398,7 @@ x = mt.randn(6, 4, dtype=mt.float64)
 # %% [markdown]
 # <details><summary>First hint</summary>
 #
-# For each $t$: what comes out up to $t$ must not change when all tokens behind $t$ do.
+# What comes out up to $t$ must not change when all tokens behind $t$ do.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -415,29 +421,31 @@ check.leaking(leaking, hidden=True)
 #
 # *Challenge · hard · 30 minutes · 4 points*
 #
-# Combine all beginnings of a sequence in logarithmic steps. `items` is a tuple of tensors with $n$ rows each: row $t$ of all of them is one item $p_t$, such as
-# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` takes two such tuples with equally many rows, combines them row by row, and returns a tuple. Return
-# a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
+# Combine all beginnings of a sequence in logarithmic steps.
 #
 # ```pycon
 # >>> scan(lambda p, q: (p[0] + q[0],), (mt.tensor([1, 2, 3, 4, 5]),))
 # (tensor([ 1,  3,  6, 10, 15]),)
 # ```
 #
+# `items` is a tuple of tensors with $n$ rows each: row $t$ of all of them is one item $p_t$, such as
+# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` takes two such tuples with equally many rows, combines them row by row, and returns a tuple. Return
+# one like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
+#
 # - It is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
 # - Call `combine` at most $2 \lceil \log_2 n \rceil$ times, with at most $n \lceil \log_2 n \rceil$ pairs of rows in all.
-# - $n$ need not be a power of two, and may be 1.
+# - $n$ may be any number from 1.
 #
 # *Useful*: `mt.cat`.
 #
 # <details><summary>First hint</summary>
 #
-# Combine each row with the one before it. What does row $t$ hold now, and with which row should it be combined next?
+# Combine each row with the one before it. With which row is it combined next?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Offsets 1, 2, 4, ...: the rows before the offset are done already.
+# Offsets 1, 2, 4, ...: the rows before the offset are done.
 #
 # </details>
 
@@ -457,11 +465,7 @@ check.scan(scan, hidden=True)
 #
 # ### In two forms
 #
-# Invent a module that mixes tokens of size `width`, $d$, with a state of one size: linear attention with features of your choice, decays, gates. Three methods are fixed:
-#
-# - `forward(x)`: $(B, n, d)$ to $(B, n, d)$, all tokens at once, for any $n$. No output depends on a later token.
-# - `start(batch)`: the state before the first token, a tuple of tensors whose first axis is the batch.
-# - `step(x, state)`: the next token of each sequence, $(B, d)$, and the state give the output $(B, d)$ and the new state. The old one stays as it was.
+# Invent a module that mixes tokens of size `width`, $d$, with a state: linear attention, decays, gates.
 #
 # ```pycon
 # >>> mixer, x = OwnMixer(width=8), mt.randn(2, 3, 8)
@@ -474,21 +478,24 @@ check.scan(scan, hidden=True)
 # True
 # ```
 #
-# - The state has at most $4d^2$ numbers for each sequence, after a thousand tokens as before the first, and holds all that is remembered: the check
-#   reads two texts in turn.
-# - All parameters take part in `forward`, which has no loop over tokens. Widths are multiples of 4.
-# - The mixer will learn associative recall (key, value, key, value, ..., then keys to ask for) in one layer, without positions: let a token see the one before it, too.
+# - `forward(x)`: $(B, n, d)$ to $(B, n, d)$, without a loop over tokens. No output depends on a later token.
+# - `start(batch)`: the state before the first token, a tuple of tensors whose first axis is the batch.
+# - `step(x, state)`: the next tokens, $(B, d)$, and the state give outputs $(B, d)$ and a new state. The old one stays as it is.
+# - The state holds all that is remembered, in at most $4d^2$ numbers for each sequence.
+# - All parameters take part in `forward`. Widths are multiples of 4.
 #
-# *Not allowed*: `F.scaled_dot_product_attention`, whose cache grows.
+# It will learn recall (key, value, key, value, ..., then keys to ask for) in one layer, without positions: let a token see the one before it.
+#
+# *Not allowed*: `F.scaled_dot_product_attention`.
 #
 # <details><summary>First hint</summary>
 #
-# Linear attention without a window: $\sum_s k_s v_s^\top$ and $\sum_s k_s$ are the state, `(query @ key.mT).tril()` the weights of all at once.
+# Linear attention: $\sum_s k_s v_s^\top$ and $\sum_s k_s$ are the state, `(query @ key.mT).tril()` the weights of all at once.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A key meets its value if the key is made of the token before and the value of the token itself. Then the state holds the last token, too.
+# Make the key of the token before and the value of the token itself. Then the state holds the last token, too.
 #
 # </details>
 
@@ -504,12 +511,6 @@ check.OwnMixer(OwnMixer, hidden=True)
 # %% [markdown]
 # ### A fair measurement
 #
-# `accuracy(rate, seed)` trains a model once and returns its accuracy. Try every rate of the list `rates` with every seed of `choosing`. Choose the rate with the best mean,
-# and run it with every seed of `reporting`. Return a dict:
-#
-# - `"rate"`, and `"at the edge"`: whether it is the smallest or the largest of `rates`, which stand in any order;
-# - `"accuracies"` for `reporting`, a list in this order, their `"mean"`, and `"spread"`, the standard deviation of a sample (`statistics.stdev`).
-#
 # ```pycon
 # >>> accuracy = {0.1: 0.5, 0.3: 0.9, 1.0: 0.7}
 # >>> found = measure(lambda rate, seed: accuracy[rate] + seed / 100, [1.0, 0.1, 0.3], choosing=[0], reporting=[1, 3])
@@ -517,11 +518,15 @@ check.OwnMixer(OwnMixer, hidden=True)
 # (0.3, False, 0.92)
 # ```
 #
-# A run takes time: run nothing twice, and nothing else.
+# `accuracy(rate, seed)` trains a model once. Try every rate of `rates` with every seed of `choosing`, choose the one with the best mean,
+# and run it with every seed of `reporting`. Run nothing else, and nothing twice. Return a dict:
+#
+# - `"rate"`, and `"at the edge"`: whether it is the smallest or the largest of `rates`, which stand in any order;
+# - `"accuracies"` for `reporting`, in this order, their `"mean"`, and `"spread"` (`statistics.stdev`).
 #
 # <details><summary>First hint</summary>
 #
-# A dict from each rate to its list of accuracies; `max` with a `key`.
+# A dict from each rate to its accuracies; `max` with a `key`.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -543,10 +548,10 @@ check.measure(measure, hidden=True)
 # ### Trained on recall
 #
 # Return three to six rates to choose from, each 3 or more times the one below it. The check trains your mixer with your measurement: one layer of width 32,
-# 120 steps on 4, 8 and 16 pairs, each rate with one seed to choose, three others to report. After 16 pairs at least 0.6 of the answers must be right, in
-# the mean. (What only counts values gets about a quarter.) The chosen rate must not be at the edge.
+# 120 steps, one seed to choose, three to report. After 16 pairs at least 0.6 of the answers must be right, in
+# the mean; the chosen rate must not be at the edge.
 #
-# `check.train(OwnMixer, rate, seed)` trains one model, in a second or two, and returns its accuracy: try seeds that are not reported.
+# `check.train(OwnMixer, rate, seed)` trains one model and returns its accuracy: try other seeds.
 
 
 # %% solution="rates"

@@ -7,8 +7,8 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 4 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding, at the end of a sequence. *Blanks*, boolean $(B, n)$, are the places
-# that a masked language model is asked about, whatever the input shows there. `OneStack(vocabulary, width, heads, hidden, layers)` is [chapter 10](../../notebooks/10_transformer.ipynb)'s model.
+# **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding, at the end. *Blanks*, boolean $(B, n)$, are the places
+# that a masked language model is asked about, whatever the input shows there. `OneStack(vocabulary, width, heads, hidden, layers)` is [chapter 10](../../notebooks/10_transformer.ipynb)'s.
 
 # %%
 import copy
@@ -34,21 +34,22 @@ progress.show("13")
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# How much text did a model need? After `tokens`, a list of rising numbers, its losses were `losses`. Return the number of tokens at which the loss was `loss` or lower
-# **for the first time**.
+# How much text did a model need?
 #
 # ```pycon
 # >>> tokens_needed([1000, 4000], [3.0, 2.0], 2.5)  # half of the way, in logarithms
 # 2000.0
 # ```
 #
-# - Between two points the curve is a straight line over the **logarithm** of the tokens. Losses may rise in between.
-# - If the first point has reached the loss already, return its tokens.
-# - If no point has reached it, return None.
+# After `tokens`, a list of rising numbers, its losses were `losses`. Return the number of tokens at which the loss was `loss` or lower
+# **for the first time**.
+#
+# - Between two points the curve is straight over the **logarithm** of the tokens. Losses may rise in between.
+# - If the first point has reached the loss, return its tokens; if none has, None.
 #
 # <details><summary>First hint</summary>
 #
-# Walk through neighbouring points; the first one whose end has the loss is the right one.
+# The first pair of neighbours whose end has the loss is the right one.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -75,26 +76,27 @@ check.tokens_needed(tokens_needed, hidden=True)
 #
 # *Core · easy · 25 minutes · 3 points*
 #
-# What does a budget buy? A `OneStack` of `layers` blocks, width $d$ = `width`, hidden size `hidden` and vocabulary $V$ is trained as a masked language model, with `batch` sequences of $n$ tokens a
-# step. A share `share` of the tokens are blanks. Return a dict:
-#
-# - `"FLOPs of a token"`: what a token costs in training;
-# - `"steps"`: the whole steps that `budget` FLOPs pay;
-# - `"passes"`: how often they read a text of `text` tokens;
-# - `"blanks"`: how many predictions the loss sees in all, on average.
+# What does a budget buy?
 #
 # ```pycon
 # >>> training_plan(6000, vocabulary=5, width=2, hidden=4, layers=1, n=2, batch=1, text=100, share=0.5)
 # {'FLOPs of a token': 300, 'steps': 10, 'passes': 0.2, 'blanks': 10.0}
 # ```
 #
+# A `OneStack` of these sizes is trained as a masked language model. Each step reads `batch` sequences of $n$ tokens; a share `share` of them are blanks. Return a dict:
+#
+# - `"FLOPs of a token"`: what a token costs in training;
+# - `"steps"`: the whole steps that `budget` FLOPs pay;
+# - `"passes"`: how often they read a text of `text` tokens;
+# - `"blanks"`: how many predictions the loss sees in all, on average.
+#
 # Count products, forward and backward, a multiplication with its addition as 2: those with weights, and the two of attention. All places go through all layers, the output included.
 #
-# What does a model twice as wide cost, and a batch four times as large?
+# What does a batch four times as large cost?
 #
 # <details><summary>First hint</summary>
 #
-# Backward costs twice as much as forward. A token's scores meet $n$ keys.
+# Backward costs twice forward. A token's scores meet $n$ keys.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -131,7 +133,7 @@ check.training_plan(training_plan, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Each run below has spent a budget on a model of some size; a curve joins the runs of one budget (the numbers are made up). Which run stands on the wrong curve, and which curve cannot tell its best size?
+# Each run has spent a budget on a model of some size (made-up numbers). Which stands on the wrong curve, and which curve cannot tell its best size?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -148,11 +150,7 @@ for run in check.figure:
     print(f"{run['budget']:11.3g} {run['weights']:8,} {each:>17} {tokens:>10}  {run['loss']:.3f}")
 
 # %% [markdown]
-# `runs` is a list of dicts like those of `check.figure`, in any order. Return a dict from each budget to the best number of weights $N$:
-#
-# - leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 % (some of each budget are left);
-# - if the lowest loss that is left stands at the smallest or the largest size, the best size is not known: None;
-# - else it is where a parabola is lowest, of the loss over $\log N$, through the lowest point and its two neighbours.
+# Return a dict from each budget to the best number of weights $N$.
 #
 # ```pycon
 # >>> run = {"budget": 6e6, "FLOPs of a token": 60, "tokens": 100_000}
@@ -160,6 +158,12 @@ for run in check.figure:
 # >>> round(best_sizes(runs)[6e6]), best_sizes(runs[:2])
 # (100, {6000000.0: None})
 # ```
+#
+# `runs` is a list like `check.figure`, in any order.
+#
+# - Leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 %; some are left.
+# - If the lowest loss stands at the smallest or largest size, the best is not known: None.
+# - Else it is where a parabola is lowest, of the loss over $\log N$, through the lowest point and its two neighbours.
 #
 # *Useful*: `np.polyfit`.
 #
@@ -194,11 +198,7 @@ check.best_sizes(best_sizes, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Ask about blanks alone, all alike. A batch comes in `parts`: tuples of scores $(B, n, V)$, original tokens $(B, n)$ and blanks $(B, n)$, whose sizes differ. Return the loss of the whole batch,
-#
-# $$\frac{1}{\text{number of blanks in all parts}} \sum_{\text{blanks}} -\log p(\text{original token}),$$
-#
-# a tensor without axes. Why is that not the mean of the parts' losses?
+# Ask about blanks alone, all alike.
 #
 # ```pycon
 # >>> part = mt.zeros(1, 2, 4), mt.tensor([[3, 1]]), mt.tensor([[True, False]])  # four tokens, equal chances
@@ -206,20 +206,26 @@ check.best_sizes(best_sizes, hidden=True)
 # tensor(1.)
 # ```
 #
-# - Elsewhere scores may be NaN: they have no part in it, and their gradient is 0.
-# - A batch without blanks has the loss 0, and `backward` gives the gradient 0.
+# A batch comes in `parts`: tuples of scores $(B, n, V)$, original tokens $(B, n)$ and blanks $(B, n)$, whose sizes differ. Return the loss of the whole batch, a tensor without axes:
+#
+# $$\frac{1}{\text{number of blanks in all parts}} \sum_{\text{blanks}} -\log p(\text{original token}).$$
+#
+# - Elsewhere scores may be NaN, and their gradient is 0.
+# - A batch without blanks has the loss 0 and the gradient 0.
 # - Scores may be in the thousands.
+#
+# Why is that not the mean of the parts' losses?
 #
 # *Not allowed*: `F.cross_entropy`.
 #
 # <details><summary>First hint</summary>
 #
-# A boolean index takes the blanks out: `scores[blanks]` is $(k, V)$.
+# `scores[blanks]` is $(k, V)$.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Add up losses and numbers of blanks over the parts, and divide once, by 1 at least. An empty sum is 0, and carries a gradient.
+# Add up losses and numbers of blanks, and divide once, by 1 at least. An empty sum is 0, and carries a gradient.
 #
 # </details>
 
@@ -239,12 +245,7 @@ check.blank_loss(blank_loss, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Let a causal language model choose among answers, without training it. `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$. `prompts` is a list of lists of tokens; `choices[i]` lists the
-# completions of prompt $i$, lists of tokens, too. None is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
-#
-# $$\log p(c \mid \text{prompt}) = \sum_{j=1}^{k} \log p(c_j \mid \text{prompt}, c_1, \dots, c_{j-1}),$$
-#
-# divided by $k$ if `mean` is True.
+# Let a causal language model choose among answers, without training it.
 #
 # ```pycon
 # >>> undecided = lambda tokens: mt.zeros(*tokens.shape, 2)
@@ -252,6 +253,13 @@ check.blank_loss(blank_loss, hidden=True)
 # >>> scores / math.log(2)
 # tensor([-1., -3.])
 # ```
+#
+# `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$. `prompts` is a list of lists of tokens; `choices[i]` lists the
+# completions of prompt $i$, lists of tokens, too; none is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
+#
+# $$\log p(c \mid \text{prompt}) = \sum_{j=1}^{k} \log p(c_j \mid \text{prompt}, c_1, \dots, c_{j-1}),$$
+#
+# divided by $k$ if `mean` is True.
 #
 # All completions of all prompts go through the model in **one** call: pad with 0. Which score prefers short completions?
 #
@@ -282,13 +290,7 @@ check.completion_scores(completion_scores, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Fit a linear probe that has seen nothing of what it reports. `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, from 0 to $C - 1$, each of which occurs in training.
-#
-# 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A number that is the same in all of these counts as 0.
-# 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class.
-# 3. Choose the strength with the largest share right on the **validation** states; among equally good ones the largest.
-#
-# Return it and the scores $(M, C)$ of the test states.
+# Fit a linear probe that has seen nothing of what it reports.
 #
 # ```pycon
 # >>> states, labels = mt.tensor([[-1.0], [1.0]]).double(), mt.tensor([0, 1])
@@ -297,11 +299,17 @@ check.completion_scores(completion_scores, hidden=True)
 # (2.0, [[0.25, 0.75]])
 # ```
 #
-# Which second probe shows that *pretraining* has taught this?
+# `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, 0 to $C - 1$, all of which occur in training.
+#
+# 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A number that is the same in all of these counts as 0.
+# 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class.
+# 3. Choose the strength with the largest share right on the **validation** states; among equals the largest.
+#
+# Return it and the scores $(M, C)$ of the test states. Which second probe shows that *pretraining* has taught this?
 #
 # <details><summary>First hint</summary>
 #
-# The standardised states have the mean 0, so the best offset is the mean of the one-hot rows.
+# The standardised states have the mean 0, so $b$ is the mean of the one-hot rows.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -325,14 +333,7 @@ check.probe(probe, hidden=True)
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# The rest of a word gives a hidden token away, so whole words become blanks. `words` $(B, n)$ says which word of its sequence each of `tokens` $(B, n)$ belongs to, counted from 0, and is $-1$ at special tokens. Each word becomes a blank with the
-# probability `share`, whatever happens to others. All its tokens are blanks, and each of them, whatever its neighbours show, shows
-#
-# - the token `mask` with the probability 0.8,
-# - a random token of `ordinary`, each as likely (itself is one of them), with the probability 0.1,
-# - itself with the probability 0.1.
-#
-# Return the inputs and the blanks, $(B, n)$ each. Nothing else changes, and every call draws anew.
+# The rest of a word gives a hidden token away, so whole words become blanks.
 #
 # ```pycon
 # >>> tokens, words = mt.tensor([[2, 7, 8, 3]]), mt.tensor([[-1, 0, 0, -1]])
@@ -341,11 +342,20 @@ check.probe(probe, hidden=True)
 # [[False, True, True, False]]
 # ```
 #
+# `words` $(B, n)$ says which word of its sequence each of `tokens` $(B, n)$ belongs to, counted from 0; it is $-1$ at special tokens. Each word becomes a blank with
+# probability `share`, independently. Then all its tokens are blanks, and each by itself shows
+#
+# - the token `mask` with probability 0.8,
+# - a random token of `ordinary`, each as likely (itself is one of them), with probability 0.1,
+# - itself with probability 0.1.
+#
+# Return the inputs and the blanks, $(B, n)$ each. Nothing else changes, and every call draws anew.
+#
 # Avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
 #
 # <details><summary>First hint</summary>
 #
-# Draw once for each word, not for each token: a table $(B, n)$ whose column $k$ belongs to word $k$.
+# Draw once for each word: a table $(B, n)$ whose column $k$ belongs to word $k$.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -368,15 +378,17 @@ check.mask_words(mask_words, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Train a part of a pretrained model. `pretrained` is a `OneStack` with the parts `embedded`, `blocks`, `norm`, `out` and the method `states(tokens)`, $(B, n)$ to $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new `nn.Linear(d, classes)` reads the mean of the states of all
-# **real** tokens (0 is padding).
+# Train a part of a pretrained model.
 #
 # ```pycon
 # >>> PartlyTuned(OneStack(9, 4, 2, 8, 3, causal=False), classes=5, trained=1)(mt.tensor([[4, 6, 0]])).shape
 # minitorch.Size([1, 5])
 # ```
 #
-# - The last `trained` blocks, the norm behind them and the new layer are trained; all else is frozen (the old `out` may go). With `trained` = 0 the new layer alone is trained.
+# `pretrained` is a `OneStack` with the parts `embedded`, `blocks`, `norm`, `out` and the method `states(tokens)`, $(B, n)$ to $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new `nn.Linear(d, classes)` reads the mean of the states of all
+# **real** tokens (0 is padding).
+#
+# - The last `trained` blocks, the norm behind them and the new layer are trained; all else is frozen. With `trained` = 0 the new layer alone is trained.
 # - `AdamW(module.parameters(), ...)` leaves what is frozen exactly as it is.
 # - In `train()` only what is trained has dropout; in `eval()` nothing has. Both return the module; `eval()` calls `train(False)`.
 # - `pretrained` stays as it is, and can still be trained as a whole.
@@ -385,12 +397,12 @@ check.mask_words(mask_words, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Keep a list of the frozen parts. Each needs two things: no gradient, and `eval()`, also after `train()`.
+# Keep a list of the frozen parts. Each needs no gradient, and `eval()`, also after `train()`.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Override `train(mode)`: let the base class do its part, put the frozen parts back into `eval()`, return `self`.
+# Override `train(mode)`: call the base class, put the frozen parts back into `eval()`, return `self`.
 #
 # </details>
 
@@ -408,19 +420,22 @@ check.PartlyTuned(PartlyTuned, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 4 points*
 #
-# Find comparisons that pretraining cannot lose, by a test. `study(accuracy, rates, steps, choosing, reporting)` compares the methods `"frozen"`, `"untrained"` and `"from scratch"`. It calls `accuracy(method, rate, count, seed, data)`, where `count` is a number of steps and `data` is `"validation"` or `"test"`.
-# It returns a dict from each method to its `"mean"` and whether its choice stands `"at the edge"`. An honest study, for each method by itself,
-#
-# - tries every one of `rates` with every one of `steps` (both in any order) and all seeds in `choosing`, on validation data, and chooses the pair with the best mean;
-# - reports the mean on test data with this pair, over all seeds in `reporting`;
-# - says True for `"at the edge"` if the chosen rate is the smallest or largest of `rates`, or the chosen number of steps the largest of `steps`.
-#
-# Make up accuracies, rates, steps and seeds. A study is **unfair** if for some of them it reports something else. More runs are not unfair; differences below $10^{-9}$ are rounding. Return the numbers of the unfair ones, counted from 0. Of these eight five are:
+# Return the numbers of the unfair studies, counted from 0. Of these eight five are:
 #
 # ```pycon
 # >>> len(unfair(check.studies()))
 # 5
 # ```
+#
+# `study(accuracy, rates, steps, choosing, reporting)` compares `"frozen"`, `"untrained"` and `"from scratch"` by calls of `accuracy(method, rate, count, seed, data)`; `count` is a number of steps, `data` is `"validation"` or `"test"`.
+# It returns a dict from each method to a dict of `"mean"` and `"at the edge"`. An honest study, for each method by itself,
+#
+# - tries all `rates` with all `steps` (in any order) and all seeds in `choosing` on validation data;
+# - chooses the pair with the best mean;
+# - reports this pair's mean on test data, over all seeds in `reporting`;
+# - says whether the rate is the smallest or largest of `rates`, or the steps the most of `steps`.
+#
+# A study is **unfair** if for some accuracies, rates, steps and seeds it reports something else, by $10^{-9}$ or more.
 
 # %%
 eight = check.studies()
@@ -433,7 +448,7 @@ eight = check.studies()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A `defaultdict` of random numbers is an `accuracy` in which everything matters. Draw several; with rates out of order and several seeds.
+# A `defaultdict` of random numbers is an `accuracy`. Draw several; with rates out of order and three seeds or more.
 #
 # </details>
 
@@ -453,7 +468,7 @@ check.unfair(unfair, hidden=True)
 #
 # ### The training
 #
-# Train `model(tokens)`, which gives scores $(B, n, V)$, as a masked language model, in place. `sentences` $(N, n)$ are tokens, padded with 0. Return the losses of all steps, a list of plain numbers.
+# Train `model(tokens)`, which gives scores $(B, n, V)$, as a masked language model, in place.
 #
 # ```pycon
 # >>> model, sentences = OneStack(9, 4, 2, 8, 1, causal=False), mt.randint(4, 9, (50, 8))
@@ -461,9 +476,11 @@ check.unfair(unfair, hidden=True)
 # 3
 # ```
 #
-# - In each of `steps` steps draw a batch of sentences (32 are enough), and hide a small share of their tokens, a third at most, anew.
-# - The tokens in the list `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
-# - Optimizer, and how the rate rises and falls, are yours. `rate` is its largest value; at 0 nothing changes.
+# `sentences` $(N, n)$ are tokens, padded with 0. Return the losses of all steps, a list of plain numbers.
+#
+# - In each of `steps` steps draw a batch of sentences (32 are enough), and make a third of their tokens at most blanks, anew.
+# - The tokens in `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
+# - `rate` is the largest learning rate; at 0 nothing changes. All else is yours.
 #
 # *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
 #
@@ -474,7 +491,7 @@ check.unfair(unfair, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `F.cross_entropy(scores[blanks], original[blanks])`. How many predictions does a batch give with one blank a sentence?
+# `F.cross_entropy(scores[blanks], original[blanks])`. One blank a sentence is few.
 # Adam learns the check's sentences in 100 steps at the rate 0.01.
 #
 # </details>
@@ -491,14 +508,14 @@ check.pretrain(pretrain, hidden=True)
 # %% [markdown]
 # ### What it is worth
 #
-# The last check pretrains an encoder of width 64 on 5,000 numbers in words, by your function, and teaches it with **20 labelled numbers** what each word counts: units, hundreds, thousands. A fresh encoder is taught the same. Both are measured as in exercise 9, with three seeds to report. Return a dict:
+# The check pretrains an encoder on 5,000 numbers in words, by your function. Then it teaches it with **20 labelled numbers** what each word counts. A fresh encoder is taught the same. Both are measured as in exercise 9, with three seeds. Return a dict:
 #
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
 # - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
 #
-# The gain in the share of right places must be at least 0.1, and twice the larger of the two standard deviations. No choice of either method may stand at an edge: the smallest or largest rate, or the largest number of steps.
+# Pretraining must gain 0.1 of the places, and twice the larger standard deviation. No choice may stand at an edge: the smallest or largest rate, or the most steps.
 #
-# To try: `check.encoder()`, and `check.sentences(count, seed)`, in which 1 is the mask and 0 to 3 are special.
+# To try: `check.encoder()`, `check.sentences(count, seed)` (mask 1, special 0 to 3).
 
 
 # %% solution="plan"

@@ -1,12 +1,9 @@
 """The checks of chapter 03 catch and name what is wrong, and pass what is right."""
 
-import math
-
 import pytest
 
 import minitorch as mt
 from tests.checks.proof import answers_in_key, proofs, refusing
-from textbook import data
 from textbook.checks import CheckFailed, chapter_03
 from textbook.checks.chapter_03.padded import _Encoder, _kinds
 from textbook.checks.chapter_03.padded_key import _testing
@@ -28,20 +25,26 @@ def test_references_agree_with_the_library(name):
             assert difference(answer(*case), expected, name) is None
 
 
-def test_bleu_agrees_with_the_librarys_where_that_smooths_nothing():
-    agreed = 0
-    for hypotheses, references, _ in chapter_03.bleu.all_cases(hidden=True):
-        first = [right[:1] for right in references]
-        expected = chapter_03.bleu.reference(hypotheses, first, 4)
-        if expected:
-            agreed += 1
-            assert math.isclose(data.bleu(hypotheses, [right[0] for right in references]), expected)
-    assert agreed >= 3
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bytes": 7.5e8}, "'bytes' is 8.2 times too small"),
+        ({"FLOPs": 2.7e10}, "'FLOPs' is 1.1 times too large"),
+        ({"parameters": 3e8}, "Your answer is right but for the parameters, without the output"),
+        ({"output": "80M"}, "'output' is '80M', and a positive number is asked for"),
+        ({"speed": -1}, "a positive number is asked for"),
+    ],
+)
+def test_of_an_estimate_it_is_told_how_far_it_is_off(changed, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_03.estimate(lambda: chapter_03.estimate.reference() | changed)
 
 
-def test_bleu_of_the_example_in_the_text():
-    references = [["the cat is on the mat".split(), "a cat on the mat".split()]]
-    assert chapter_03.bleu.reference([["the"] * 7], references, 1) == pytest.approx(200 / 7)
+def test_what_the_paper_reports_is_what_is_estimated():
+    found = chapter_03.estimate.reference()
+    assert found["parameters"] == 384_000_000 and found["recurrent"] == 64_000_000
+    of_the_output = 6 * 29 * found["output"] / found["FLOPs"]
+    assert 0.55 < of_the_output < 0.6  # the text: "more than half"
 
 
 def test_a_step_with_tokens_of_the_wrong_shape_says_which_it_takes():

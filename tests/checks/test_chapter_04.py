@@ -8,6 +8,7 @@ from minitorch.flops import count_flops
 from tests.checks.proof import answers_in_key, proofs, refusing
 from textbook.checks import CheckFailed, chapter_04
 from textbook.checks.chapter_04 import maps_key
+from textbook.checks.chapter_04.budgets import READERS
 from textbook.checks.chapter_04.looking import _kinds, _Program
 from textbook.checks.chapter_04.looking_key import _testing
 from textbook.checks.compare import difference
@@ -53,6 +54,23 @@ def test_a_sharp_look_up_returns_the_mean_of_the_pair():
     keys, queries = chapter_04.pair_table.reference(5, 1e-6)
     found = (queries @ keys.T).softmax(dim=-1) @ values
     assert mt.allclose(found, (values + values.roll(-1, 0)) / 2, atol=1e-4)
+
+
+def test_learners_are_asked_for_what_they_know():
+    def answer(learn, names, rates, steps):
+        return {name: learn(name, steps, 0.1, 0) for name in names}
+
+    with pytest.raises(CheckFailed, match=r"a rate of \[0.01, 0.03\] and a seed, got 'A', 60, 0.1"):
+        chapter_04.ten_times(answer)
+
+
+def test_the_mean_of_the_words_is_blind_to_their_order():
+    """What the text says of the third reader: its states are the same in any order."""
+    model = READERS["mean of the words"]()
+    tokens = mt.tensor([[1, 14, 15, 16], [16, 1, 15, 14]])
+    with mt.no_grad():
+        one, other = model(tokens)
+    assert mt.allclose(one, other, atol=1e-6)
 
 
 def test_the_predicted_costs_are_those_that_are_counted():

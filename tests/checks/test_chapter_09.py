@@ -9,8 +9,6 @@ from tests.checks.proof import proofs
 from textbook.checks import CheckFailed, Draw, chapter_09
 from textbook.checks.chapter_09 import gradient_key, norms_key
 from textbook.checks.compare import difference
-from textbook.checks.mistakes import Edit, edited
-from textbook.checks.modules import made
 
 
 @pytest.mark.parametrize("proof", list(proofs(chapter_09)))
@@ -97,34 +95,30 @@ def test_a_plan_that_cannot_be_carried_out_or_does_not_arrive_is_told_why(plan, 
         chapter_09.reached(chapter_09.steps_needed.reference, lambda: plan)
 
 
-def test_the_block_is_the_one_of_the_library():
-    sizes, x, allowed, real = list(chapter_09.Block.cases(Draw(0)))[3]
-    block = made(chapter_09.Block.reference, chapter_09.Block.reference, sizes)
-    width, heads, hidden = sizes
-    layer = nn.TransformerEncoderLayer(
-        width, heads, hidden, dropout=0.0, batch_first=True, norm_first=True
-    ).double()
-    state = {
-        name.replace("attention", "self_attn")
-        .replace("feed_forward.0", "linear1")
-        .replace("feed_forward.2", "linear2")
-        .replace("norm_", "norm"): value
-        for name, value in block.state_dict().items()
-    }
-    biases = {"self_attn.in_proj_bias": 3 * width, "self_attn.out_proj.bias": width}
-    layer.load_state_dict(state | {name: mt.zeros(size) for name, size in biases.items()})
-    assert mt.allclose(block(x), layer(x))
-    assert mt.allclose(block(x, allowed), layer(x, src_mask=~allowed))
-    both = layer(x, src_mask=~allowed, src_key_padding_mask=~real)
-    assert mt.allclose(block(x, allowed, real)[real], both[real])
+class Training:
+    """Learns after 20 steps of 100, and notes how it is asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, setting, seed, steps):
+        self.asked.append((setting, seed, steps))
+        return [1.0] * 20 + [0.0] * (steps - 20)
 
 
-def test_a_mask_that_lets_a_little_through_is_caught():
-    leaky = edited(
-        chapter_09.Block.reference, [Edit("else ~allowed", "else -3.0 * (~allowed).double()")]
-    )
-    with pytest.raises(CheckFailed, match="may not look at must not change"):
-        chapter_09.Block(leaky)
+def test_ten_budgets_are_one_training():
+    train = Training()
+    found = chapter_09.at_ten_times.reference(train, ["a"], [5, 6], 10, 0.5)
+    assert found == {"a": ([0, 2, 2], "learns later")}
+    assert train.asked == [("a", 5, 100), ("a", 6, 100)]
+
+
+def test_more_than_ten_budgets_are_refused():
+    def eleven(train, settings, seeds, budget, goal):
+        return {s: train(s, seeds[0], 11 * budget) for s in settings}
+
+    with pytest.raises(CheckFailed, match="more than ten budgets of 10 steps"):
+        chapter_09.at_ten_times(eleven)
 
 
 def test_layers_under_other_names_are_told_what_was_expected():

@@ -273,16 +273,6 @@ def test_seconds_count_once_though_parts_contain_one_another():
     assert parts.seconds["outer"] < parts.seconds["inner"]
 
 
-class HidesZeros(chapter_10.Decoder.reference):
-    def forward(self, tokens, memory, real):
-        n = tokens.shape[1]
-        said = (tokens != 0)[:, None, None] & mt.ones(n, n, dtype=mt.bool).tril()
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = block(x, said | mt.eye(n).bool(), memory, real[:, None, None])
-        return self.embed.scores(self.norm(x))
-
-
 class RealFirst(chapter_10.Transformer.reference):
     def encode(self, source):
         return super().encode(source)[::-1]
@@ -292,13 +282,43 @@ class RealFirst(chapter_10.Transformer.reference):
         return self.decoder(target, memory, real)
 
 
+def test_the_reason_is_told():
+    with pytest.raises(CheckFailed, match="The pair of encode is the other way round"):
+        chapter_10.Transformer(RealFirst)
+
+
+def test_many_beginnings_are_what_the_block_makes_of_each():
+    block, draw = book.DecoderBlock(4, 2, 6).double(), Draw(0)
+    x, memory, allowed = draw.normal(2, 3, 4, 4), draw.normal(2, 5, 4), mt.ones(2, 1, 1, 5).bool()
+    found = chapter_10.many_beginnings.reference(block, x, memory, allowed)
+    causal = mt.ones(4, 4).bool().tril()
+    for b, k in ((0, 0), (1, 2)):
+        assert mt.allclose(found[b, k], block(x[b, k : k + 1], causal, memory[b : b + 1], None)[0])
+
+
+def test_dear_beginnings_are_told_what_is_dear():
+    def twice(block, x, memory, allowed):
+        block.cross(memory, memory, allowed)
+        return chapter_10.many_beginnings.reference(block, x, memory, allowed)
+
+    with pytest.raises(CheckFailed, match="The output is right, and too much is multiplied"):
+        chapter_10.many_beginnings(twice)
+
+
 @pytest.mark.parametrize(
-    ("check", "answer", "reason"),
+    ("changed", "message"),
     [
-        (chapter_10.Decoder, HidesZeros, "For a target without tokens of number 0 it is right"),
-        (chapter_10.Transformer, RealFirst, "The pair of encode is the other way round"),
+        ({"wrong": mt.zeros(2, 2)}, "its shape is"),
+        ({"right": None}, "its shape is"),
+        ({"right": mt.full((1, 2), 0.5)}, "not written"),
+        ({"wrong": mt.full((1, 2), 0.5)}, "two tokens are equally likely"),
+        ({"wrong": mt.tensor([[-0.5, 1.5]])}, "no probabilities"),
     ],
 )
-def test_the_reason_is_told(check, answer, reason):
-    with pytest.raises(CheckFailed, match=reason):
-        check(answer)
+def test_an_example_that_shows_nothing_is_told_why(changed, message):
+    def answer(T, V):
+        found = chapter_10.promises.reference(T, V)
+        return found | changed if (T, V) == (1, 2) else found
+
+    with pytest.raises(CheckFailed, match=message):
+        chapter_10.promises(answer)

@@ -87,6 +87,17 @@ def test_right_answers_pass_and_the_line_says_which_check(answer, hidden, capsys
     assert capsys.readouterr().out == f"scale: all {kind} checks passed\n"
 
 
+def test_who_has_passed_reads_one_line_more(capsys):
+    told = exercise(cases=_cases, see="", after_passing="Shorter: x * factor.")(right)
+    told(with_loop)
+    assert capsys.readouterr().out == "right: all public checks passed\nShorter: x * factor.\n"
+    told(with_loop, hidden=True)
+    assert capsys.readouterr().out == "right: all hidden checks passed\n"
+    with pytest.raises(CheckFailed):
+        told(divide_by_three)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -168,7 +179,10 @@ def test_an_answer_that_leaves_python_is_refused():
 
 
 def test_an_answer_is_not_asked_more_than_it_takes():
-    """Each public case once, and the one that fails once more for its property; no hidden one."""
+    """Each public case once, and the one that fails twice more; no hidden one.
+
+    That is for its property, and to see whether the answer draws at random.
+    """
     calls = []
 
     def answer(x, factor):
@@ -176,7 +190,7 @@ def test_an_answer_is_not_asked_more_than_it_takes():
         return x / 3
 
     refusal(answer)
-    assert sorted(calls) == 4 * [2] + 3 * [20]
+    assert sorted(calls) == 5 * [2] + 3 * [20]
 
 
 def test_backward_can_be_forbidden():

@@ -57,6 +57,12 @@ def test_right_answers_pass(capsys):
     find_out(with_numpy, report(seeds=range(7), **sentences(first, second)))
 
 
+def near(setting, seed):
+    """Two settings that differ by less than the seeds."""
+    return run(setting, seed) + 0.04 * seed - {"few steps": 0.0, "many steps": 0.16}[setting]
+
+
+NEAR = [statistics.mean(near(setting, seed) for seed in range(5)) for setting in MEANS]
 calls = []
 
 
@@ -70,6 +76,11 @@ WRONG = {
         run,
         sentences(f"With few steps {MANY:.1%} are right, with many steps {FEW:.1%}."),
         r"stands 82.* behind 'few steps', which has mean 0\.6",
+    ),
+    "the numbers of two settings exchanged, where seeds differ more than settings": (
+        near,
+        sentences(f"With few steps {NEAR[1]:.2f}, with many steps {NEAR[0]:.2f}."),
+        r"the numbers of 'few steps' and 'many steps' look exchanged",
     ),
     "a number that nobody measured": (
         run,
@@ -114,6 +125,14 @@ def test_wrong_answers_are_told_why(name):
     its_run, changed, message = WRONG[name]
     with pytest.raises(CheckFailed, match=message):
         find_out(its_run, report(**changed))
+
+
+def test_the_smallest_of_one_may_be_below_the_largest_of_the_other():
+    few, many = ([near(setting, seed) for seed in range(5)] for setting in MEANS)
+    assert min(many) < statistics.mean(few) < statistics.mean(many) < max(few)
+    first = f"Of few steps the best is {max(few):.4f}, of many steps the worst {min(many):.4f}."
+    second = f"With few steps they spread by {statistics.stdev(few):.3f}."
+    find_out(near, report(**sentences(first, second)))
 
 
 def test_a_blank_is_not_solved_yet():

@@ -90,6 +90,11 @@ def test_of_a_list_of_programs_the_first_thing_is_told(found, sentence):
     assert verdict(found)["your list of broken programs"] == sentence
 
 
+def test_a_list_that_ends_with_its_first_program_is_told_so():
+    said = judged([0], KINDS, {"waits", "leaks", "stops"}, REASONS, "broken programs")
+    assert "a return stand inside your loop" in said["your list of broken programs"]
+
+
 def test_lists_with_one_verdict_stay_apart():
     assert difference(verdict([3]), verdict([2, 3]), "the dict")
     assert difference(verdict([1, 5]), verdict([0, 5]), "the dict")

@@ -99,6 +99,8 @@ def _factor(pairs, sizes):
         factors.append(float(np.real(ratios[0])))
     if not np.any(np.abs(factors) > 1e-6) or not np.all(np.isfinite(factors)):
         return None
+    if np.allclose(factors, 1, 1e-4):  # they differ where almost nothing is expected
+        return None
     if np.allclose(factors, factors[0], 1e-4):
         known = (text for value, text in NAMED.items() if math.isclose(value, factors[0]))
         return next(known, f"It is {factors[0]:.6g} times what is expected") + ", everywhere."
@@ -119,6 +121,8 @@ def _factor(pairs, sizes):
 
 def _offset(pairs, sizes):
     offsets = np.concatenate([np.ravel(got - expected) for got, expected in pairs])
+    if np.allclose(offsets, 0, atol=1e-4):  # they differ where almost nothing is expected
+        return None
     if np.all(np.isfinite(offsets)) and np.allclose(offsets, offsets[0], 1e-4, 1e-6):
         return f"It is {offsets[0]:+.6g} away from what is expected, everywhere."
     return None

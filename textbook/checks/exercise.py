@@ -30,7 +30,7 @@ from textbook.checks.arguments import (
     size,
     tensors,
 )
-from textbook.checks.compare import brief, difference, indented
+from textbook.checks.compare import as_array, brief, difference, indented
 from textbook.checks.describe import in_common
 from textbook.checks.errors import in_words, stopped
 from textbook.checks.mistakes import mistakes_of, pairs_of
@@ -38,6 +38,11 @@ from textbook.checks.precision import in_float64
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
 SECONDS_FOR_PAIRS = 2
+DRAWN = (
+    "Called again with the same arguments, your code gives something else: does it draw at random, "
+    "or keep something from an earlier call? "
+)
+EXPLAINS = True  # else a wrong answer is only refused
 MUTABLE = (TensorBase, np.ndarray, list, tuple, dict)
 
 
@@ -85,10 +90,27 @@ class Trial:
         """Whether the answer does on all cases, public and hidden, what this function does."""
         expected = expected or self.exercise._expected
         return not any(
-            differ(self.outcome(hidden, i), expected(function, case, hidden, i))
+            _unlike(self.outcome(hidden, i), expected(function, case, hidden, i), differ)
             for hidden in ((False, True) if self.exercise.whole else (False,))
             for i, case in enumerate(self.cases(hidden))
         )
+
+    def is_wrong_as(self, function, differ):
+        """Whether the answer does what this function does wherever it is wrong and does not stop.
+
+        It begins so, and is seen to do so more than twice, in digits that no chance gives twice.
+        """
+        seen = 0
+        for hidden in (False, True) if self.exercise.whole else (False,):
+            for i, case in enumerate(self.cases(hidden)):
+                got, right = self.outcomes(hidden, i)
+                if not differ(got, right) or (seen and got.error):
+                    continue
+                wrong = self.exercise._expected(function, case, hidden, i)
+                if _unlike(got, wrong, differ) or not _wrong_in_digits(got, right, differ):
+                    return False
+                seen += 1
+        return seen > 2
 
 
 @dataclass
@@ -164,7 +186,8 @@ class Exercise:
     def answer(self, hidden_cases=None, after_passing=""):
         """Decorate the model answer, in the key.
 
-        ``after_passing`` is a line for who has passed: what a shorter or faster answer uses.
+        ``after_passing`` is a line for who has passed: what a shorter or faster answer uses, or
+        what else follows.
         """
 
         def to(reference):
@@ -202,6 +225,8 @@ class Exercise:
             self._refuse_forbidden(got)
             self._refuse_changed_argument(got, case)
             problem = _difference(got, right)
+            if problem and not EXPLAINS:
+                raise CheckFailed(f"{self.name}: not right yet.")
             if problem and not isinstance(got.error, NotImplementedError):
                 with redirect_stdout(io.StringIO()):
                     self._refuse_mistake(trial)
@@ -209,9 +234,13 @@ class Exercise:
             if problem:
                 differs = "differs" in problem
                 properties = self.properties if differs else ()
+                has_form = differs or "wrong shape" in problem
                 with redirect_stdout(io.StringIO()):
-                    problem = self._reason(answer, case, properties) + problem
-                    problem += self._pattern(trial, hidden) if differs else ""
+                    reason = self._reason(answer, case, properties)
+                    if not reason and not self.run and not got.error:
+                        reason = DRAWN if _difference(self._observe(answer, case), got) else ""
+                    problem = reason + problem
+                    problem += self._pattern(trial, hidden) if has_form else ""
                 raise self._failure(f"not right yet. {problem}", case)
             if i == 0 and len(trial.cases(hidden)) > 1:
                 self._refuse_what_remembers(answer, got, case)
@@ -358,6 +387,7 @@ class Exercise:
             )
         if not fitting and not trial.outcome(False, 0).error:
             self._refuse_two_mistakes(trial, differ)
+            self._refuse_mistake_in_part(trial, differ)
 
     def _refuse_two_mistakes(self, trial, differ):
         """Raise if the answer does on all cases what one pair of known mistakes does at once."""
@@ -373,6 +403,18 @@ class Exercise:
                 f"{self.name}: not right yet. Your answer is two things at once:\n"
                 f"- {one.name}. {one.hint}\n- {other.name}. {other.hint}\nSee {self.see}."
             )
+
+    def _refuse_mistake_in_part(self, trial, differ):
+        """Raise if one known mistake is all that is wrong, but for cases in which the answer stops.
+
+        On others it may be right, where it treats an edge by itself.
+        """
+        for mistake in self.mistakes:
+            if trial.is_wrong_as(mistake.function, differ):
+                raise CheckFailed(
+                    f"{self.name}: not right yet. Your answer is, in some cases, {mistake.name}.\n"
+                    f"{mistake.hint}\nSee {self.see}."
+                )
 
     def _pattern(self, trial, hidden):
         """What all wrong results have in common, as a line to be added; or nothing."""
@@ -470,6 +512,25 @@ def _gradient_difference(got, expected):
         )
     problem = next(_differences(got.gradients, expected.gradients), None)
     return problem and f"The values are right, but not the gradient.\n{problem}"
+
+
+def _unlike(got, wrong, differ):
+    """How an answer differs from a mistake, by gradients that this does not have, too."""
+    return differ(got, wrong) or (differ is _difference and _gradient_difference(wrong, got))
+
+
+def _wrong_in_digits(got, right, differ):
+    """Whether a result that differs, or a gradient, has digits behind the point."""
+    return not _value_difference(got, right) or any(
+        difference(got.results.get(label), value, label) and _has_digits(got.results.get(label))
+        for label, value in right.results.items()
+    )
+
+
+def _has_digits(value):
+    if isinstance(value, (list, tuple, dict)):
+        return any(map(_has_digits, value.values() if isinstance(value, dict) else value))
+    return np.asarray(as_array(value)).dtype.kind == "f"
 
 
 def _differences(got, expected):

@@ -5,6 +5,7 @@ sentences is one that was measured. Whether the question is a good one, the comp
 the sentences follow, the instructor reads: docs/instructors.md has a rubric.
 """
 
+import itertools
 import math
 import re
 import statistics
@@ -131,7 +132,7 @@ def _check_numbers(sentence: str, what: str, values: Values, fixed: dict) -> Non
     names = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
     known = [len(next(iter(values.values()))), sum(map(len, values.values()))]
     known += [float(number(x)) for x in fixed.values()]
-    named, right = [], 0
+    named, right, first = [], 0, {}
     for part in re.finditer(rf"(?<!\w)(?P<name>{names})(?!\w)|(?<![\w.]){NUMBER}", sentence):
         text = part[0]
         if part["name"]:
@@ -164,10 +165,30 @@ def _check_numbers(sentence: str, what: str, values: Values, fixed: dict) -> Non
                 "before it, or to the difference from one that is named earlier"
             )
         right += 1
+        if kind == "value" and any(abs(value - x) <= half + slack for x, slack in possible[:5]):
+            first.setdefault(named[-1], (value, half))
+    _refuse_exchanged(first, what, values)
     if what == SENTENCES[0] and (len(named) < 2 or not right):
         _refuse(f"the sentence on {what} names two settings, and a number that was measured")
     if what == SENTENCES[1] and not re.search(NUMBER, sentence):
         _refuse(f"the sentence on {what} has a number: a spread, a p, how many of the seeds agree")
+
+
+def _refuse_exchanged(first: dict, what: str, values: Values) -> None:
+    """Refuse the first numbers of two settings if each is the other's mean sooner than its own."""
+
+    def of_other(one, other):
+        (value, half), own = first[one], _of_one(values[one])
+        off, off_other = abs(value - own[0]), abs(value - statistics.mean(values[other]))
+        is_own = min(abs(value - x) for x in own) <= half < off_other
+        return off_other < off and not is_own
+
+    for one, other in itertools.combinations(first, 2):
+        if of_other(one, other) and of_other(other, one):
+            _refuse(
+                f"in the sentence on {what} the numbers of {one!r} and {other!r} look exchanged: "
+                f"{one!r} has {_described(values[one])}; {other!r} has {_described(values[other])}"
+            )
 
 
 def _value(text: str) -> tuple[float, float]:

@@ -29,8 +29,9 @@ def each_and_together(
 
 
 def each_alone(kinds: Sequence[dict]) -> Iterator[tuple]:
-    """Cases: each kind by itself, and none."""
+    """Cases: each kind by itself, the first three together, and none."""
     yield from (((name,),) for values in kinds for name in values)
+    yield (tuple(kinds[0])[:3],)
     yield ((),)
 
 
@@ -92,8 +93,10 @@ def _verdict(
         if numbers.count(i) > 1:
             return f"it holds {i} more than once"
     wrong = sorted(right ^ set(numbers))
+    if len(right) > 2 and numbers == [min(right)]:
+        return "the first of several alone: does a return stand inside your loop?"
     some = 0 < len(right) < len(kinds) and 0 < len(numbers) < len(kinds)
-    if some and 4 * len(wrong) >= 3 * len(kinds):
+    if some and 4 * len(wrong) >= 3 * len(kinds) and not right & set(numbers):
         return "turned round: it names those that do not belong in it"
     for i in wrong[:1]:
         what = "it lacks one," if i in right else "it has one that does not belong in it,"

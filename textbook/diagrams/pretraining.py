@@ -1,4 +1,4 @@
-"""Pretraining: who may look at whom, a sentence with blanks, a head on top, an induction head."""
+"""Pretraining: who looks at whom, blanks, a head on top, an induction head, thin matrices."""
 
 from textbook.plot.style import COLORS, rectangle
 
@@ -105,4 +105,20 @@ def induction(axes, symbols):
     middle = (found + asks) / 2
     axes.text(middle, 2.3, "found by the note", color=COLORS[0], ha="right", fontsize=9)
     axes.set(xlim=(-2.4, asks + 1.3), ylim=(-0.5, 3.0))
+    axes.axis("off")
+
+
+def low_rank(axes, width, rank):
+    """To scale: a square matrix that stays, plus a product of a tall and a flat one that learn."""
+    thin = rank / width
+    rectangle(axes, 0, 0, 1, 1, facecolor=BLUE, edgecolor=EDGE, hatch="//")
+    rectangle(axes, 1.5, 0, thin, 1, facecolor=ORANGE, edgecolor=EDGE)
+    rectangle(axes, 2, 1 - thin, 1, thin, facecolor=ORANGE, edgecolor=EDGE)
+    style = {"ha": "center", "va": "center", "fontsize": 12}
+    for x, y, sign in ((1.25, 0.5, "+"), (1.7, 0.5, "$R$"), (2.5, 0.82, "$S$")):
+        axes.text(x, y, sign, **style)
+    axes.text(0.5, 0.5, "$W$", bbox={"fc": BLUE, "ec": "none", "pad": 2}, **style)
+    axes.text(0.5, -0.2, f"{width**2:,} numbers stay", **style | {"fontsize": 9})
+    axes.text(2.1, -0.2, f"{2 * width * rank:,} learn", **style | {"fontsize": 9})
+    axes.set(xlim=(-0.2, 3.2), ylim=(-0.35, 1.1), aspect="equal")
     axes.axis("off")

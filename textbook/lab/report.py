@@ -14,7 +14,7 @@ import numpy as np
 
 from textbook.lab.finding import FEWEST, Finding
 from textbook.lab.tuned import Choice
-from textbook.plot.style import notebook_display
+from textbook.notebook import notebook_display
 
 COMPARED = "application/vnd.minitorch.compared+json"
 

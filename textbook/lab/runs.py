@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from textbook.lab import drawing
 from textbook.lab.finding import finding
 from textbook.lab.report import compare, how_chosen, measured, shown, spread, table, verdict
 from textbook.lab.rows import NoRun, Rows
@@ -126,6 +125,8 @@ class Runs:
         ``columns``. ``where`` keeps the runs with these settings, and the caption says so. Of
         recorded runs and those made here the recorded ones are shown, the others folded below.
         """
+        from textbook.lab import drawing
+
         names = [values] if isinstance(values, str) else list(values)
         tables = drawing.chosen(self.by_setting, where)
         for i, (setting, chosen) in enumerate(reversed(tables.items())):
@@ -145,6 +146,8 @@ class Runs:
 
     def draw(self, **options: Any) -> None:
         """Draw what was measured: see ``textbook.lab.drawing.draw``."""
+        from textbook.lab import drawing  # matplotlib, which checks do without
+
         drawing.draw(self.by_setting, self.drawn, **options)
 
     def _untold(self, sentence: str) -> None:

@@ -3,7 +3,6 @@
 import html
 
 from textbook.lab.report import emit
-from textbook.plot import COLORS
 
 
 def colored_text(tokens, values, notes=None, *, alt):
@@ -15,6 +14,8 @@ def colored_text(tokens, values, notes=None, *, alt):
 
         colored_text("a cat", [0.1, 0.0, 0.3, 0.6, 0.9], alt="Darker with each letter.")
     """
+    from textbook.plot import COLORS
+
     notes = notes or [""] * len(tokens)
     red, green, blue = (int(COLORS[5][i : i + 2], 16) for i in (1, 3, 5))
     spans = []

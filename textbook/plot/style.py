@@ -14,6 +14,8 @@ import matplotlib.pyplot as plt
 from cycler import cycler
 from PIL import Image
 
+from textbook.notebook import notebook_display
+
 # Pixels of a picture for each pixel of its width, for dense screens. Tests, which look at none of
 # them, take 0: a figure then draws itself without a layout, and is shown as an empty picture.
 DENSITY = int(os.environ.get("MINITORCH_DENSITY", 2))
@@ -83,16 +85,6 @@ def _in_few_colors(pixels):
     palette = pixels.convert("RGB").quantize(256, dither=Image.Dither.NONE)
     palette.save(small, "png", optimize=True)
     return small.getvalue()
-
-
-def notebook_display():
-    """IPython's ``display`` where a notebook is running, else None."""
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-    except ImportError:
-        return None
-    return display if get_ipython() is not None else None
 
 
 def rectangle(axes, x, y, width, height, **style):

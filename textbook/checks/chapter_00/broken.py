@@ -150,7 +150,8 @@ def programs():
 
 
 HINTS = {
-    "forgets the mean over rows": "It shows with several rows, in each element by itself.",
+    "forgets the mean over rows": "It shows with several rows and several columns, in each "
+    "element by itself.",
     "divides by all elements": "It shows with several columns, in each element by itself.",
     "divides by the columns for the rows": "It shows where x is not square: try several sizes.",
     "transposes a square matrix": "It shows where x is square, off its diagonal: all elements.",

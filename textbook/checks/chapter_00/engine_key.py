@@ -50,7 +50,13 @@ class Value:
         return [found.get(value, Value(0.0)) for value in values]
 
 
-engine.answer(hidden_cases=lambda draw: _program_cases(draw, seed=1, sign=-1))(Value)
+engine.answer(
+    hidden_cases=lambda draw: _program_cases(draw, seed=1, sign=-1),
+    after_passing=(
+        "PyTorch keeps gradients as values when it is asked to: autograd.grad(y, x, "
+        "create_graph=True)."
+    ),
+)(Value)
 
 
 # Right in another way

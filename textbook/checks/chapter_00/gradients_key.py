@@ -16,7 +16,11 @@ from textbook.checks.chapter_00.gradients import (
 @sum_copies.answer(
     hidden_cases=lambda draw: _copy_cases(
         draw, more=[((2, 1, 3), (5, 8, 4, 9)), ((1, 1), (7, 3)), ((3, 2), (2, 1, 3, 6))]
-    )
+    ),
+    after_passing=(
+        "Shorter: one unflatten to copies and size for all axes, and one sum over all axes of "
+        "copies."
+    ),
 )
 def sum_copies(g, shape):
     """The gradient of the copies, and the shape of what was copied -> a tensor of that shape."""

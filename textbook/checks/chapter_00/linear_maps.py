@@ -57,6 +57,7 @@ def _matrix_cases(draw, more=()):
     for size, steps in [(2, 2), (3, 4), (5, 20), *more]:
         yield draw.normal(size, size), steps
     yield 1000 * mt.eye(3, dtype=mt.float64) + 100 * draw.normal(3, 3), 120
+    yield 1000 * mt.eye(2, dtype=mt.float64) + 100 * draw.normal(2, 2), 240
 
 
 spectral_radius = exercise(

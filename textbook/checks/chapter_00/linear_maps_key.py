@@ -28,7 +28,10 @@ def training_flops(sizes, frozen, batch):
 # The spectral radius
 
 
-@spectral_radius.answer(hidden_cases=lambda draw: _matrix_cases(draw, more=[(11, 30)]))
+@spectral_radius.answer(
+    hidden_cases=lambda draw: _matrix_cases(draw, more=[(11, 30)]),
+    after_passing=("Exact, where the matrix is small: abs(np.linalg.eigvals(matrix)).max()."),
+)
 def spectral_radius(matrix, steps):
     """(n, n) and the number of steps -> a number."""
     v, logs = mt.ones(len(matrix), dtype=matrix.dtype), []

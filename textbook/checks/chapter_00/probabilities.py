@@ -27,6 +27,17 @@ def _rows_sum_to_one(answer, scores):
         return "The probabilities of a row must add up to 1."
 
 
+def _a_floor(check, answer, scores):
+    """Whether probabilities that are nearly 0 are all the same number."""
+    found, right = answer(scores), check.reference(scores)
+    if found.shape != right.shape or difference(found[right > 1e-4], right[right > 1e-4], ""):
+        return None
+    least, low = found.min().item(), found[right < 1e-20]
+    if least > 1e-20 and low.numel() > 1 and mt.allclose(low, mt.full_like(low, least)):
+        return f"A probability may be as small as it likes, but none of yours is below {least:.2g}."
+    return None
+
+
 softmax = exercise(
     "softmax",
     cases=_score_cases,
@@ -39,6 +50,7 @@ softmax = exercise(
     ),
     instead="exp, sum and a division",
     properties=(_rows_sum_to_one,),
+    reasons=(_a_floor,),
     gradients=False,
     see='chapter 00, "Scores, probabilities, surprise"',
 )
@@ -82,10 +94,21 @@ def _without_a_share(check, answer, scores, others, share, targets):
     )
 
 
+def _a_bound(check, answer, *case):
+    """Whether a word that both models find all but impossible is found likelier."""
+    found, right = answer(*case), check.reference(*case)
+    if right > 1e50 and 1 <= found < 1e50:
+        return (
+            "A word may be less probable than any bound: is a probability cut off, by clamp or "
+            "max? Stay with logarithms, log(e^a + e^b) is mt.logaddexp(a, b)."
+        )
+    return None
+
+
 perplexity = exercise(
     "perplexity",
     cases=_text_cases,
     gradients=False,
-    reasons=(_without_a_share,),
+    reasons=(_without_a_share, _a_bound),
     see='chapter 00, "Scores, probabilities, surprise"',
 )

@@ -13,7 +13,10 @@ from textbook.checks.chapter_00.probabilities import _score_cases, _text_cases, 
 # Softmax
 
 
-@softmax.answer(hidden_cases=lambda draw: _score_cases(draw, more=[(7, 2, 6)]))
+@softmax.answer(
+    hidden_cases=lambda draw: _score_cases(draw, more=[(7, 2, 6)]),
+    after_passing="Shorter: (scores - scores.logsumexp(dim=-1, keepdim=True)).exp().",
+)
 def softmax(scores):
     """The softmax along the last axis: (..., V) -> (..., V)."""
     powers = mt.exp(scores - scores.amax(dim=-1, keepdim=True))

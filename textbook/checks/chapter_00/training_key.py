@@ -12,7 +12,10 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 
 @step_in_parts.answer(
-    hidden_cases=lambda draw: _step_cases(draw, more=[([[5, 1, 1, 3]] * 4, 3, 90, 0.2)])
+    hidden_cases=lambda draw: _step_cases(draw, more=[([[5, 1, 1, 3]] * 4, 3, 90, 0.2)]),
+    after_passing=(
+        "This is called gradient accumulation; large models are trained so on small machines."
+    ),
 )
 def step_in_parts(loss_of, parts, parameters, means, squares, t, lr):
     """One step of Adam on the mean loss of all parts, which is returned as a number."""

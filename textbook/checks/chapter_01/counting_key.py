@@ -10,7 +10,10 @@ from textbook.checks.chapter_01.counting import _text_cases, next_symbol
 @next_symbol.answer(
     hidden_cases=lambda draw: _text_cases(
         draw, more=[("bbbabbba", "abbb", "abc"), ("xyzxyw", "qxy", "wxyzq")]
-    )
+    ),
+    after_passing=(
+        "Faster for many questions: count all runs once, in a dict from a run to its Counter."
+    ),
 )
 def next_symbol(text, before, symbols):
     """The probability of each symbol behind ``before``, by what followed in the text: a dict."""

@@ -35,7 +35,7 @@ def _text_cases(draw, more=()):
             texts = [[token + 1 for token in text] for text in texts]
         yield _LanguageModel(draw, size), texts, start
     yield _LanguageModel(draw, 5, scale=300), [draw.integers(4, 6).tolist(), []], 4  # very sure
-    yield _LanguageModel(draw, 9), [draw.integers(8, 260).tolist()], 8  # a probability of about 0
+    yield _LanguageModel(draw, 9, scale=20), [draw.integers(8, 60).tolist()], 8  # as good as 0
 
 
 log_probability = exercise(
@@ -77,10 +77,18 @@ def _best_stays_possible(answer, scores, temperature, top_k, top_p):
     return "The most probable token must always stay possible, at its own place."
 
 
+def _at_zero(check, answer, scores, temperature, top_k, top_p):
+    """Whether temperature 0 gives one token everything."""
+    if temperature or bool((answer(scores, 0.0, top_k, top_p).amax(dim=-1) == 1).all()):
+        return None
+    return "At temperature 0 the likeliest token has probability 1, exactly."
+
+
 sampling_distribution = exercise(
     "sampling_distribution",
     cases=_sampling_cases,
     gradients=False,
     properties=(_best_stays_possible,),
+    reasons=(_at_zero,),
     see='chapter 01, "Choosing the next token"',
 )

@@ -14,7 +14,10 @@ from textbook.checks.chapter_01.language_model import (
 # The probability of a text
 
 
-@log_probability.answer(hidden_cases=lambda draw: _text_cases(draw, more=[([7, 1, 5, 0], 9)]))
+@log_probability.answer(
+    hidden_cases=lambda draw: _text_cases(draw, more=[([7, 1, 5, 0], 9)]),
+    after_passing=("Faster: all texts as one padded batch, so that a step reads a token of each."),
+)
 def log_probability(step, texts, start):
     """The log-probability of each text with its end, a tensor."""
     totals = []
@@ -31,7 +34,10 @@ def log_probability(step, texts, start):
 
 
 @sampling_distribution.answer(
-    hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)])
+    hidden_cases=lambda draw: _sampling_cases(draw, more=[(4, 15, 6, 0.95)]),
+    after_passing=(
+        "Shorter, as there are no ties: the smallest number that stays is a threshold for the row."
+    ),
 )
 def sampling_distribution(scores, temperature=1.0, top_k=None, top_p=None):
     """The probabilities (B, V) to sample the next token from."""

@@ -13,7 +13,10 @@ from textbook.checks.chapter_01.states import (
 # Unrolling
 
 
-@unroll.answer(hidden_cases=lambda draw: _sequence_cases(draw, more=[(4, 1, 2, 3), (5, 9, 3, 4)]))
+@unroll.answer(
+    hidden_cases=lambda draw: _sequence_cases(draw, more=[(4, 1, 2, 3), (5, 9, 3, 4)]),
+    after_passing="Faster: nn.RNN on a packed batch, which never computes the padding.",
+)
 def unroll(x, lengths, W_ih, W_hh, b, h0=None):
     """Inputs (T, B, d) and lengths (B) give the states h_1 ... h_T, (T, B, H)."""
     h = mt.zeros(x.shape[1], W_hh.shape[0], dtype=x.dtype) if h0 is None else h0
@@ -29,7 +32,10 @@ def unroll(x, lengths, W_ih, W_hh, b, h0=None):
 
 
 @both_directions.answer(
-    hidden_cases=lambda draw: _direction_cases(draw, more=[(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)])
+    hidden_cases=lambda draw: _direction_cases(
+        draw, more=[(7, [1, 7, 6, 3], 4, 3), (1, [1], 2, 2)]
+    ),
+    after_passing=("Shorter: nn.RNN(..., bidirectional=True) on a packed batch does just this."),
 )
 def both_directions(x, lengths, forward, backward):
     """Inputs (T, B, d) and lengths (B) give both halves of the states, (T, B, 2 H)."""

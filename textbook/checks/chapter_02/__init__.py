@@ -1,6 +1,7 @@
 """Checks of the exercises of chapter 02, LSTM and GRU."""
 
 from textbook.checks.chapter_02.broken import unknown_layers as unknown_layers
+from textbook.checks.chapter_02.holding import counter as counter
 from textbook.checks.chapter_02.training import reached as reached
 from textbook.checks.chapter_02.training import sequences as sequences
 from textbook.checks.chapter_02.training import trained as trained

@@ -2,46 +2,16 @@
 
 import math
 
-import numpy as np
-
 import minitorch as mt
 from minitorch import nn
-from textbook.checks.chapter_02.layers import _bias_cases, _budget_cases, open_forget_gates, widest
-
-# As wide as a number of parameters allows
-
-
-@widest.answer(
-    hidden_cases=lambda draw: _budget_cases(
-        draw, others=[(7, 4, True, 11), (1, 2, False, 1), (40, 1, True, 33), (300, 3, True, 40_000)]
-    )
-)
-def widest(kind, inputs, layers, bidirectional, budget):
-    """The largest number of units with which the network has at most so many parameters."""
-    blocks = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
-    directions = 2 if bidirectional else 1
-
-    def parameters(hidden):
-        first = inputs + hidden + 2
-        above = directions * hidden + hidden + 2
-        return directions * blocks * hidden * (first + (layers - 1) * above)
-
-    low, high = 0, 1  # low units fit; from now on, high do not
-    while parameters(high) <= budget:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if parameters(middle) <= budget else (low, middle)
-    return low
-
-
-# How far the forget gates stand open
+from textbook.checks.chapter_02.layers import _bias_cases, open_forget_gates
 
 
 @open_forget_gates.answer(
     hidden_cases=lambda draw: _bias_cases(
         draw, more=[(2, 4, 4, False, 7, 0.01), (4, 3, 2, True, 1000, 0.5)]
-    )
+    ),
+    after_passing="Shorter: the bias is -log(left ** (-1 / steps) - 1).",
 )
 def open_forget_gates(lstm, steps, left):
     """Biases for which the forget gates let a share of the gradient through so many steps."""
@@ -62,27 +32,6 @@ def _with_other_tensors(lstm, steps, left):
 
 
 # Right in another way
-
-
-def widest_one_by_one(kind, inputs, layers, bidirectional, budget):
-    """Slow, and right."""
-    rows = {"RNN": 1, "LSTM": 4, "GRU": 3}[kind] * (1 + bidirectional)
-    found = 0
-    while True:
-        H = found + 1
-        above = (2 if bidirectional else 1) * H + H + 2
-        if rows * H * (inputs + H + 2 + (layers - 1) * above) > budget:
-            return found
-        found = H
-
-
-def widest_by_a_formula(kind, inputs, layers, bidirectional, budget):
-    """The root of a quadratic equation, in integers; the result is a NumPy integer."""
-    blocks, runs = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], 1 + bidirectional
-    a = 1 + (layers - 1) * (runs + 1)
-    b = inputs + 2 * layers
-    most = budget // (blocks * runs)  # a H^2 + b H is at most this
-    return np.int64((math.isqrt(b * b + 4 * a * most) - b) // (2 * a))
 
 
 def opened_by_halves(lstm, steps, left):
@@ -132,7 +81,6 @@ def opened_by_bisection(lstm, steps, left):
 
 
 right = {
-    "widest": [widest_one_by_one, widest_by_a_formula],
     "open_forget_gates": [
         opened_by_halves,
         opened_by_a_difference,

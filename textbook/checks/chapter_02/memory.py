@@ -115,6 +115,26 @@ def _in_order(check, answer, x):
     return None
 
 
+COLUMNS = "write", "slot", "bit", "read"
+
+
+def _columns(check, answer, x):
+    """In which order the columns stand, if that alone is wrong."""
+    W_ih, W_hh, b = answer()
+    for order in permutations(range(4)):
+        if all(
+            _kept(lambda order=order: (W_ih[:, list(order)], W_hh, b), x)
+            == _kept(check.reference, x)
+            for (x,) in check.all_cases()
+        ):
+            yours = [COLUMNS[order.index(column)] for column in range(4)]
+            return (
+                f"Your columns stand in the order {', '.join(yours)}, with which all would be "
+                f"right; the four numbers come in the order {', '.join(COLUMNS)}."
+            )
+    return None
+
+
 def _decided(check, answer, x):
     said = _kept(answer, x)
     if not any("?" in said[f"the output of unit {k}"] for k in range(2)):
@@ -130,6 +150,6 @@ two_bits = exercise(
     cases=_bit_cases,
     run=_kept,
     gradients=False,
-    reasons=(_in_order, _decided),
+    reasons=(_columns, _in_order, _decided),
     see='chapter 02, "A bit behind a closed gate"',
 )

@@ -12,7 +12,8 @@ from textbook.checks.chapter_02.padded import _padded_cases, read_padded
 @read_padded.answer(
     hidden_cases=lambda draw: _padded_cases(
         draw, more=[([1, 5, 2, 3], 3, 2, True, math.nan), ([6, 2], 2, 4, False, -1e5)]
-    )
+    ),
+    after_passing="Faster: nn.LSTM on a packed batch, which never computes the padding.",
 )
 def read_padded(x, lengths, W_ih, W_hh, b, state=None):
     """Padded inputs (T, B, d), lengths (B): states (T, B, H), the last pair (h, c) of each."""

@@ -39,7 +39,11 @@ def teacher_batch(sentences, start, end, pad):
 @log_probabilities.answer(
     hidden_cases=lambda draw: _probability_cases(
         draw, more=[([1], 3, None), ([7, 2, 9, 4, 6], 11, mt.nan), ([1, 6], 8, -1e30)]
-    )
+    ),
+    after_passing=(
+        "Shorter, for the loss: F.cross_entropy with ignore_index, if a target stands for the "
+        "padding."
+    ),
 )
 def log_probabilities(scores, targets, padding):
     """log P of each translation (B), and the loss of a token, one number."""

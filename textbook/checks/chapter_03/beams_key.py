@@ -9,7 +9,12 @@ from textbook import decoding
 from textbook.checks.chapter_03.beams import _beam_cases, beam_search
 
 
-@beam_search.answer(hidden_cases=lambda draw: _beam_cases(draw, more=[(6, 4, 6, 0.8)], longest=5))
+@beam_search.answer(
+    hidden_cases=lambda draw: _beam_cases(draw, more=[(6, 4, 6, 0.8)], longest=5),
+    after_passing=(
+        "Faster: the open hypotheses are rows of one batch, so that each step is one call."
+    ),
+)
 def beam_search(step, state, start, end, beams, max_length, alpha):
     """The best finished hypotheses: pairs (list of tokens, score), the best first."""
     hypotheses, finished = [([], 0.0)], []

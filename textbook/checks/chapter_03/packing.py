@@ -66,6 +66,7 @@ SLIPS = {
     },
     "packed": {words: way for words, way in PADDED.items() if "mean" not in words}
     | {
+        "each sentence has a word more": lambda lengths, size: sum(lengths) + len(lengths),
         "it is what packing saves": lambda lengths, size: (
             _padded(_batches(lengths, size)) - sum(lengths)
         ),
@@ -79,6 +80,9 @@ SLIPS = {
         ),
         "it is the longest batch alone; one batch comes after the other": (
             lambda lengths, size: max(lengths)
+        ),
+        "the steps of each batch are multiplied by its sentences, which take theirs side by side": (
+            lambda lengths, size: sum(map(max, _batches(lengths, size))) * size
         ),
         "it is the number of batches": lambda lengths, size: len(_batches(lengths, size)),
         "it is the number of sentences": lambda lengths, size: len(lengths),

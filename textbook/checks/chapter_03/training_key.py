@@ -23,7 +23,10 @@ def _scaled(parameters, norm):
 @training_step.answer(
     hidden_cases=lambda draw: _step_cases(
         draw, more=[([[6, 2, 1], [1], [2, 2]], 0.3), ([[1], [1]], 50.0)]
-    )
+    ),
+    after_passing=(
+        "This is called gradient accumulation; large models are trained so on small machines."
+    ),
 )
 def training_step(model, optimizer, parts, clip):
     """One step on all parts together, as if they were one batch; the loss of a token, a number."""

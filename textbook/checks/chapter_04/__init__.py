@@ -1,5 +1,6 @@
 """Checks of the exercises of chapter 04, attention."""
 
+from textbook.checks.chapter_04.budgets import came_last as came_last
 from textbook.checks.chapter_04.learning import scores as scores
 from textbook.checks.chapter_04.looking import programs as programs
 from textbook.checks.chapter_04.pooling import reached as reached

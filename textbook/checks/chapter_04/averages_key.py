@@ -12,7 +12,11 @@ from textbook.checks.chapter_04.averages import _padded_cases, _point_cases, att
 
 
 @leave_one_out.answer(
-    hidden_cases=lambda draw: _point_cases(draw, more=[(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)])
+    hidden_cases=lambda draw: _point_cases(draw, more=[(9, 1, 0.3), (7, 4, 2e-3), (12, 5, 2.0)]),
+    after_passing=(
+        "Shorter: with the weights p of all points, the guess without i is (o_i - p_ii v_i) / "
+        "(1 - p_ii). But it cancels where p_ii is near 1."
+    ),
 )
 def leave_one_out(keys, values, width):
     """Keys (n, d) and values (n) give the mean squared error of kernel regression, a number."""

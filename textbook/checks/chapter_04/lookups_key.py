@@ -11,7 +11,10 @@ from textbook.checks.chapter_04.lookups import _table_cases, pair_table
 @pair_table.answer(
     hidden_cases=lambda draw: _table_cases(
         draw, more=[(9, 1e-6), (7, 0.3), (5, 0.6), (4, 0.9), (8, 0.5)]
-    )
+    ),
+    after_passing=(
+        "Smaller: n - 1 dimensions are enough. Take the mean of all keys away from each."
+    ),
 )
 def pair_table(n, error):
     """Keys (n, d), queries (n, d): query i finds keys i and i + 1, (1 - error) / 2 each."""

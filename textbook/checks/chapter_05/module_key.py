@@ -43,7 +43,7 @@ class SlotsAsTokens(nn.Module):
     def __init__(self, width, key_size, slots):
         super().__init__()
         self.scale = key_size**-0.5
-        self.slot_values = nn.Parameter(mt.zeros(slots, width))
+        self.slot_values = nn.Parameter(mt.rand(slots, width) - 0.5)
         self.slot_keys = nn.Parameter(mt.rand(slots, key_size))
         self.value = nn.Linear(width, width, bias=False)
         self.key = nn.Linear(width, key_size, bias=False)
@@ -63,8 +63,8 @@ class SlotsInALoop(nn.Module):
         super().__init__()
         for name, size in {"query": key_size, "key": key_size, "value": width}.items():
             setattr(self, name, nn.Linear(width, size, False))
-        self.slot_keys = nn.Parameter(mt.ones(slots, key_size))
-        self.slot_values = nn.Parameter(mt.ones(slots, width))
+        self.slot_keys = nn.Parameter(mt.randn(slots, key_size))
+        self.slot_values = nn.Parameter(mt.randn(slots, width))
 
     def forward(self, x):
         flat = x.reshape(-1, *x.shape[-2:])

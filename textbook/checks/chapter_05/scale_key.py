@@ -17,7 +17,12 @@ from textbook.checks.chapter_05.scale import (
 # The spread of the scores
 
 
-@score_deviation.answer(hidden_cases=lambda draw: _matrix_cases(draw, more=[(6, 3), (2, 9)]))
+@score_deviation.answer(
+    hidden_cases=lambda draw: _matrix_cases(draw, more=[(6, 3), (2, 9)]),
+    after_passing=(
+        "Faster for narrow heads: (Q.T @ Q @ K.T @ K).trace() ** 0.5 has no product of d by d."
+    ),
+)
 def score_deviation(Q, K):
     """Two matrices (d, d_k) give the standard deviation of a score, a number."""
     between = Q @ K.T  # (d, d)

@@ -13,7 +13,11 @@ def _length_cases(draw):
     yield mt.tensor([1, 4]), 4, 4
 
 
-chunk_mask = exercise("chunk_mask", cases=_length_cases, see='chapter 07, "Padding"')
+chunk_mask = exercise(
+    "chunk_mask",
+    cases=_length_cases,
+    see='chapter 07, "Padding"',
+)
 
 
 # What a stack of masks reaches

@@ -19,7 +19,11 @@ def _hidden_length_cases(draw):
     yield draw.integers(9, 3) + 1, 5, 9
 
 
-@chunk_mask.answer(hidden_cases=_hidden_length_cases)
+@chunk_mask.answer(
+    hidden_cases=_hidden_length_cases,
+    after_passing="Shorter: a mask is a comparison of two aranges that broadcast. No loop, "
+    "no tril.",
+)
 def chunk_mask(lengths, T, n):
     """Lengths (B), T and n give (B, 1, T, n) boolean: True where a query may look at a key."""
     positions = mt.arange(n)
@@ -39,7 +43,11 @@ def _hidden_stack_cases(draw):
     yield ([draw.normal(6, 6) > 1.2 for _ in range(4)],)
 
 
-@reach.answer(hidden_cases=_hidden_stack_cases)
+@reach.answer(
+    hidden_cases=_hidden_stack_cases,
+    after_passing="Shorter: products of matrices of 0 and 1, asked > 0, find the ways in "
+    "any graph.",
+)
 def reach(masks):
     """(n, n) boolean: True where output i of a stack with these masks depends on token j."""
     itself = mt.eye(len(masks[0])).bool()

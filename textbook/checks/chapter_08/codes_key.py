@@ -52,7 +52,9 @@ def _in_pairs(matrix):
 @shift_matrix.answer(
     hidden_cases=lambda draw: _shift_cases(
         draw, shifts=(5, -1.75, 1000, 0), alike=(1, 1 + 2 * math.pi)
-    )
+    ),
+    after_passing="Shorter: with complex numbers it is a product with exp(i omega s); R is "
+    "that in real ones.",
 )
 def shift_matrix(shift, omega):
     """R (2k, 2k): codes times R are the codes of the places that lie shift further on."""

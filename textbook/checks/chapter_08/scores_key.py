@@ -34,7 +34,9 @@ def _published(heads):
 
 
 @alibi_bias.answer(
-    hidden_cases=lambda draw: _bias_cases(draw, more=[(1, 1, 1), (6, 7, 3), (4, 9, 16), (5, 5, 6)])
+    hidden_cases=lambda draw: _bias_cases(draw, more=[(1, 1, 1), (6, 7, 3), (4, 9, 16), (5, 5, 6)]),
+    after_passing="Shorter: one table of distances, times a column of slopes. Heads differ "
+    "by a factor alone.",
 )
 def alibi_bias(queries, keys, heads):
     """What is added to the scores of the last places: (heads, queries, keys)."""
@@ -58,7 +60,9 @@ def alibi_bias(queries, keys, heads):
             (1, 2, 1, 4, 2, 2, None),
             (2, 4, 3, 2, 6, 1, "heads"),
         ],
-    )
+    ),
+    after_passing="Cheaper: query @ keys_of.T first, n times 2c + 1 numbers, then pick: no "
+    "(n, n, d).",
 )
 def relative_attention(query, key, value, keys_of, values_of, allowed=None):
     """Attention with a vector for each difference, in keys and in values: (B, h, n, e)."""

@@ -8,7 +8,8 @@ from textbook.checks.chapter_08.tables import _layer_cases, learned_from_one_hot
 
 
 @learned_from_one_hot.answer(
-    hidden_cases=lambda draw: _layer_cases(draw, others=[(5, 4, 7, 2), (4, 1, 3, 6)])
+    hidden_cases=lambda draw: _layer_cases(draw, others=[(5, 4, 7, 2), (4, 1, 3, 6)]),
+    after_passing="Shorter: an nn.Embedding is such a layer; its one-hot vectors are never made.",
 )
 def learned_from_one_hot(weight, bias, longest, segments):
     """weight (m, d + N + S) and bias (m) give matrix (d, m) and table (S, N, m)."""

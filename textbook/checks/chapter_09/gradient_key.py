@@ -10,7 +10,8 @@ from textbook.checks.chapter_09.gradient import _gradient_cases, rms_norm_gradie
 @rms_norm_gradient.answer(
     hidden_cases=lambda draw: _gradient_cases(
         draw, others=[((5, 3), 1e-5), ((4,), 0.5), ((2, 2, 3, 4), 0.1)]
-    )
+    ),
+    after_passing="Shorter: with g = grad * gain, dx = (g - x_hat * mean(g * x_hat)) / r.",
 )
 def rms_norm_gradient(x, gain, grad_output, eps=1e-5):
     """x and grad_output (..., d), gain (d) give the gradients of x (..., d) and gain (d)."""

@@ -12,7 +12,11 @@ from textbook.checks.chapter_09.stacks import _stack_cases, _sum_cases, paths, s
 # What a stack of attention layers amounts to
 
 
-@paths.answer(hidden_cases=lambda draw: _stack_cases(draw, others=[(1, 1, 3, 2), (4, 2, 3, 4)]))
+@paths.answer(
+    hidden_cases=lambda draw: _stack_cases(draw, others=[(1, 1, 3, 2), (4, 2, 3, 4)]),
+    after_passing="The list doubles with each layer, the stack does not: it adds up 2^L "
+    "paths in L products.",
+)
 def paths(weights, values):
     """L tensors (B, n, n) and L matrices (d, d) give 2^L pairs A (B, n, n), V (d, d)."""
     eye = mt.eye(weights[0].shape[-1]).expand(*weights[0].shape)

@@ -11,8 +11,6 @@ from textbook.chapter_09 import FeedForward
 from textbook.checks import chapter_05, chapter_07, chapter_08, chapter_09
 from textbook.checks.chapter_10.attention import CrossAttention
 from textbook.checks.chapter_10.block import Block
-from textbook.checks.chapter_10.decoder import Decoder
-from textbook.checks.chapter_10.encoder import Encoder
 from textbook.checks.chapter_10.teaching import teacher_forcing
 from textbook.checks.chapter_10.transformer import Transformer
 from textbook.checks.exercise import CheckFailed
@@ -27,8 +25,6 @@ CHECKS = {
         teacher_forcing,
         CrossAttention,
         Block,
-        Encoder,
-        Decoder,
         Transformer,
     ),
 }

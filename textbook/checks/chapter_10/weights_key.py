@@ -10,7 +10,8 @@ from textbook.checks.chapter_10.weights import _count_cases, weights_more
 @weights_more.answer(
     hidden_cases=lambda draw: _count_cases(
         draw, large=(37_000, 1024, 16, 4096, 6), more=[(5, 12, 6, 7, 4)]
-    )
+    ),
+    after_passing="To remember: with m = 4d a layer of both stacks has about 28 d^2 weights.",
 )
 def weights_more(vocabulary, width, heads, hidden, layers):
     """The number of weights of the Transformer, and how many more there are after each change."""

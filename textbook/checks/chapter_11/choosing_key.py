@@ -7,7 +7,9 @@ from textbook.checks.chapter_11.choosing import _choice_cases, likely_tokens
 
 
 @likely_tokens.answer(
-    hidden_cases=lambda draw: _choice_cases(draw, others=[(3, 7), (6, 5), (4, 12)], warm=2.0)
+    hidden_cases=lambda draw: _choice_cases(draw, others=[(3, 7), (6, 5), (4, 12)], warm=2.0),
+    after_passing="Faster: topk of the first few hundred; a whole vocabulary need hardly "
+    "ever be sorted.",
 )
 def likely_tokens(scores, share, temperature):
     """scores (B, V), share (B): the probabilities (B, V) of the likeliest tokens alone."""

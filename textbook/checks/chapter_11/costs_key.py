@@ -10,7 +10,9 @@ from textbook.checks.chapter_11.costs import _cost_cases, pass_flops
 @pass_flops.answer(
     hidden_cases=lambda draw: _cost_cases(
         draw, others=[(31, 8, 11, 2, 3), (37_000, 512, 2048, 6, 6)]
-    )
+    ),
+    after_passing="In practice: sort by length in large windows, or join short texts into "
+    "full rows.",
 )
 def pass_flops(vocabulary, width, hidden, encoder_layers, decoder_layers, pairs, batch):
     """FLOPs of the products of a training pass over pairs of lengths (n, T)."""

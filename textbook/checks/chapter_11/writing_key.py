@@ -6,7 +6,11 @@ import minitorch as mt
 from textbook.checks.chapter_11.writing import _writing_cases, translate
 
 
-@translate.answer(hidden_cases=lambda draw: _writing_cases(draw, step=-1))
+@translate.answer(
+    hidden_cases=lambda draw: _writing_cases(draw, step=-1),
+    after_passing="Faster still: keep keys and values, as in exercise 9, and give a free "
+    "row the next text.",
+)
 def translate(model, source, start, end, padding, longest):
     """source (B, n) gives translations (B, T), each with its end, filled up with padding."""
     real = (source != padding).unsqueeze(1).unsqueeze(1)  # (B, 1, 1, n)

@@ -10,7 +10,8 @@ from textbook.checks.chapter_12.heads import _grouped_cases, grouped_attention
 @grouped_attention.answer(
     hidden_cases=lambda draw: _grouped_cases(
         draw, others=[(2, 8, 2, 3, 7, 5, 4), (3, 6, 3, 4, 9, 4, 5), (2, 3, 1, 5, 6, 4, 7)]
-    )
+    ),
+    after_passing="Shorter: PyTorch's scaled_dot_product_attention has enable_gqa=True for this.",
 )
 def grouped_attention(query, key, value):
     """Query (B, h, T, d), key (B, g, n, d), value (B, g, n, d_v) give (B, h, T, d_v)."""

@@ -200,5 +200,5 @@ leaking = exercise(
     cases=_leak_cases,
     run=_found,
     gradients=False,
-    see='chapter 12, "Why it is no decoder"',
+    see='chapter 12, "Why Linformer is no decoder"',
 )

@@ -10,7 +10,9 @@ from textbook.checks.chapter_12.tiles import _tile_cases, one_tile
 @one_tile.answer(
     hidden_cases=lambda draw: _tile_cases(
         draw, others=[((), 4, 1, 6), ((3,), 5, 2, 4), ((2, 1, 2), 3, 6, 5)]
-    )
+    ),
+    after_passing="This is the inner step of FlashAttention: the state stays small, however "
+    "many keys come.",
 )
 def one_tile(state, scores, value, allowed):
     """The state (m, z, u) after one tile of w keys more."""

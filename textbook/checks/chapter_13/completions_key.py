@@ -7,7 +7,10 @@ import minitorch.nn.functional as F
 from textbook.checks.chapter_13.completions import _completion_cases, completion_scores
 
 
-@completion_scores.answer(hidden_cases=lambda draw: _completion_cases(draw, V=13, size=6, last=2))
+@completion_scores.answer(
+    hidden_cases=lambda draw: _completion_cases(draw, V=13, size=6, last=2),
+    after_passing="Cheaper: a prompt's keys and values serve all its completions. Keep them.",
+)
 def completion_scores(model, prompts, choices, mean):
     """Log probabilities of the choices after their prompts: a list of tensors."""
     rows = [

@@ -1,36 +1,7 @@
-"""Answers to the exercises of ``maps.py``."""
-
-from fractions import Fraction
+"""Answers to the exercises of ``gradient.py``."""
 
 import minitorch as mt
-from textbook.checks.chapter_04.maps import (
-    _gradient_cases,
-    _map_cases,
-    alignment_error_rate,
-    attention_gradient,
-)
-
-# Alignment error rate
-
-
-@alignment_error_rate.answer(
-    hidden_cases=lambda draw: _map_cases(draw, more=[([5, 2, 6], 7, 0.3), ([3], 4, 0.5)])
-)
-def alignment_error_rate(weights, counts, sure, possible, threshold):
-    """The alignment error rate of attention maps (B, T, n), from 0 to 1."""
-    found = correct = known = 0
-    for rows, count, s, p in zip(weights, counts, sure, possible, strict=True):
-        links = set()
-        for t in range(count):
-            j = rows[t].argmax().item()
-            if rows[t, j].item() >= threshold:
-                links.add((t, j))
-        found, known = found + len(links), known + len(s)
-        correct += len(links & s) + len(links & (s | p))
-    return 1 - correct / (found + known)
-
-
-# The gradient by hand
+from textbook.checks.chapter_04.gradient import _gradient_cases, attention_gradient
 
 
 @attention_gradient.answer(
@@ -47,30 +18,6 @@ def attention_gradient(states, memory, grad_outputs):
 
 
 # Right in another way
-
-
-def rate_with_matrices(weights, counts, sure, possible, threshold):
-    made, s, p = (mt.zeros(*weights.shape) for _ in range(3))
-    for b, count in enumerate(counts):
-        for t in range(count):
-            if weights[b, t].amax() >= threshold:
-                made[b, t, int(weights[b, t].argmax())] = 1
-        for t, j in sure[b]:
-            s[b, t, j] = p[b, t, j] = 1
-        for t, j in possible[b]:
-            p[b, t, j] = 1
-    return 1 - ((made * s).sum() + (made * p).sum()) / (made.sum() + s.sum())
-
-
-def rate_as_a_fraction(weights, counts, sure, possible, threshold):
-    links = set()
-    for b, rows in enumerate(weights.tolist()):
-        for t, row in enumerate(rows[: counts[b]]):
-            if max(row) >= threshold:
-                links.add((b, t, row.index(max(row))))
-    s = {(b, *link) for b, each in enumerate(sure) for link in each}
-    p = s.union((b, *link) for b, each in enumerate(possible) for link in each)
-    return 1 - Fraction(len(links & s) + len(links & p), len(links) + len(s))
 
 
 def gradient_with_jacobians(states, memory, grad_outputs):
@@ -106,7 +53,6 @@ def gradient_by_autograd(states, memory, grad_outputs):
 
 
 right = {
-    "alignment_error_rate": [rate_with_matrices, rate_as_a_fraction],
     "attention_gradient": [gradient_with_jacobians, gradient_with_covariances],
 }
 refused = {
