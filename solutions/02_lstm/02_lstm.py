@@ -502,11 +502,11 @@ check.right_by_distance(right_by_distance, hidden=True)
 # trains on streams of 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
-# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate (not used by the RNN);
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 300.
+# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate;
+# - `"rate"`, the largest learning rate, and `"steps"`, at most 300.
 #
-# The check trains with the seeds 11 to 13 (choose with others) and measures on streams of up to 72 tokens. In each group up to 49, 90 % have
-# to be right with **each** seed: aim at 95 %. Try rates far above the usual ones. Which network can keep a state without writing it anew?
+# Measured are streams of up to 72 tokens. In each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others): aim at 95 %.
+# Try rates far above the usual ones. Which network can keep a state without writing it anew?
 
 
 # %% solution="chosen_memory"
