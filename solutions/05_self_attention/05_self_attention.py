@@ -517,7 +517,7 @@ def chosen_layer():
 check.reached(right_unseen, chosen_layer)
 ### BEGIN HIDDEN TESTS
 # A third: permuted tokens give permuted outputs, so the layer knows which tokens are there and not where. At best it names
-# one of the 8 by a guess, and equal ones help. With positions, scores of more than 100 are taught too little in 150 steps;
+# one of the 8 by a guess. With positions, scores of more than 100 are taught too little in 150 steps;
 # divided by 8 they are still large, and it depends on the rate; divided by 64 they are as large as the chapter wants them.
 check.right_unseen(right_unseen, hidden=True)
 ### END HIDDEN TESTS
