@@ -26,7 +26,7 @@ def _judged(answer):
         keys = [*found] if isinstance(found, dict) else found
         return {"the form of the result": keys if keys is None else Words(brief(keys))}
     said = next(
-        (f"{part!r} is {slip}" for part in right if (slip := _slip(found[part], right[part]))),
+        (f"{part!r} is {slip}" for part in PARTS if (slip := _slip(found[part], _right(part)))),
         "each within a tenth",
     )
     return {
