@@ -71,9 +71,6 @@ def _kinds():
         heads = [_whole(base=100.0 * (h + 1))(x[:, [h]], places) for h in range(x.shape[1])]
         return mt.cat(heads, dim=1)
 
-    def growing_faintly(x, places):
-        return _whole()(x, places) * (1 + places / 1e7).unsqueeze(-1)
-
     def other_row(x, places):
         return _whole()(x - 0.1 * x.mean(dim=2, keepdim=True), places)
 
@@ -98,7 +95,6 @@ def _kinds():
         "turns nothing": lambda: lambda x, places: x * 1.0,
         "counts places from 1": lambda: _whole(places=lambda places: places + 1),
         "grows with the place": lambda: growing,
-        "grows faintly with the place": lambda: growing_faintly,
         "takes the mean of the sequence away": lambda: other_row,
         "turns all sequences but the first the other way": lambda: later_sequences,
         "has a base of its own for each head": lambda: base_of_a_head,
@@ -149,7 +145,6 @@ SHOWN = {
     "turns nothing": "Rule 3: the scores must change when words move apart.",
     "counts places from 1": "Rule 1: a row at place 0 must stay as it is.",
     "grows with the place": MOVED,
-    "grows faintly with the place": f"{MOVED} Compare to 1e-9, after large moves as well.",
     "turns all sequences but the first the other way": "Rule 4: take a row of a later sequence, "
     "alone and as the only sequence.",
     "has a base of its own for each head": "Rule 4: take a row of a later head, alone and as the "

@@ -63,14 +63,7 @@ def _kinds():
 
     def rounded(x, a, f, b, g):
         y = _right(x, a, f, b, g)
-        return y + (y.round(decimals=3) - y).detach()
-
-    def gradient_of_others(x, a, f, b, g):
-        y = _right(x, a, f, b, g)
-        return y.detach() + (y - y.detach()).flip(1)
-
-    def gradient_to_others(x, a, f, b, g):
-        return _right(x.detach() + (x - x.detach()).flip(1), a, f, b, g)
+        return y + (y.round() - y).detach()
 
     def split_sum(x, a, f, b, g):
         part = f(a(x))
@@ -109,8 +102,6 @@ def _kinds():
         "detaches the connection": detached,
         "detaches what the network gets": part_detached,
         "rounds its output, and hands the gradient on": rounded,
-        "hands each token the gradient of another output": gradient_of_others,
-        "hands each gradient to another token": gradient_to_others,
         "normalises and transforms both summands by themselves": split_sum,
         "hands the network half, and doubles what comes": lambda x, a, f, b, g: _right(
             x, a, f, b, lambda z: 2 * g(z / 2)
@@ -149,8 +140,6 @@ def _found(answer, programs):
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
     reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
-    reasons["hands each token the gradient of another output"] = f"{GRADIENT} Weight the outputs."
-    reasons["hands each gradient to another token"] = f"{GRADIENT} Compare it token by token."
     reasons["rounds its output, and hands the gradient on"] = (
         "The gradient is right: compare the output, to 1e-9."
     )
