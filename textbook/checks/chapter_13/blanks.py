@@ -32,12 +32,23 @@ def _a_tensor(answer, parts):
     return None
 
 
+def _a_gradient_of_nothing(answer, parts):
+    """Without blanks the gradient is 0, and `backward` does not stop."""
+    leaves = [(scores.detach().requires_grad_(), *others) for scores, *others in parts]
+    if not answer(leaves).requires_grad:
+        return (
+            "`backward` stops with an error, since the loss has come from no scores. An empty sum "
+            "of them is 0, and carries a gradient: scores[blanks].sum()."
+        )
+    return None
+
+
 @exercise(
     cases=_loss_cases,
     hidden_cases=lambda draw: _loss_cases(draw, V=6, more=[6]),
     forbidden=("cross_entropy",),
     instead="log_softmax or logsumexp, and the blanks as an index",
-    properties=(_a_tensor,),
+    properties=(_a_tensor, _a_gradient_of_nothing),
     after_passing="Shorter: cross_entropy(..., reduction='sum') a part. Gradients of parts "
     "add up the same way.",
     see='chapter 13, "A masked language model"',
