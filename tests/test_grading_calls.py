@@ -1,5 +1,6 @@
 """Calls between the grader and a student: values, gradients, errors, and what is refused."""
 
+import concurrent.futures
 import copy
 import os
 import socket
@@ -125,6 +126,11 @@ def reply_with(peer, value):
     peer.wire.send = lambda message, arrays: send(message | {"value": value}, arrays)
 
 
+def in_threads(function, values):
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return list(pool.map(function, values))
+
+
 def in_odd_modes(function):
     values.modes = lambda: {"gradients": False, "default": "no such type", "single": "<f2"}
     return function(1)
@@ -238,6 +244,11 @@ def test_a_student_s_function_can_train_what_the_grader_holds(student):
     assert ends[0] == ends[1]
     student.named("schedule")(optimizer, 0.5)
     assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_threads_of_an_answer_ask_one_after_the_other(student):
+    in_threads = student.named("in_threads")
+    assert in_threads(lambda x: double(x, 3), list(range(60))) == [3 * x for x in range(60)]
 
 
 def test_operations_are_heard(student):

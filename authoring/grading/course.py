@@ -19,7 +19,7 @@ from traitlets.config import Config
 
 from authoring import preflight
 from authoring.grading.isolation import ROOT, Place
-from authoring.grading.outputs import SHOWN
+from authoring.grading.outputs import LONGEST_ALL, LONGEST_TEXT, SHOWN, Room
 from authoring.grading.run import Helpers, Run
 from authoring.release import release
 
@@ -85,7 +85,7 @@ class Course:
 
     def _answers(self, notebook, blank):
         return {
-            name: cell.source
+            name: cell.source[:LONGEST_TEXT]
             for cell in notebook.cells
             if is_solution(cell)
             and (name := preflight.grade_id(cell))
@@ -102,8 +102,9 @@ class Course:
 
     def feedback(self, graded: Graded) -> tuple[str, str]:
         """The graded notebook, opening with the notes: as a page of HTML, and as nbgrader's own."""
-        notebook = NotebookNode(graded.notebook)
+        notebook, room = NotebookNode(graded.notebook), Room(LONGEST_ALL)
         for cell in notebook.cells:
+            cell.source = room.cut(Room().cut(cell.source))
             mark = self._mark(cell)
             cell.metadata = NotebookNode(nbgrader=mark) if mark else NotebookNode()
             if mark and preflight.has_points(cell):

@@ -2,11 +2,11 @@
 
 LONGEST_TEXT = 100_000  # characters of a cell
 LARGEST_PICTURES = 4 * 2**20  # characters, of a cell
-LONGEST_ALL, LARGEST_ALL = 20 * LONGEST_TEXT, 4 * LARGEST_PICTURES  # of a notebook
+LONGEST_ALL, LARGEST_ALL = 20 * LONGEST_TEXT, 2 * LARGEST_PICTURES  # of a notebook
 LEAST_OF_AN_ERROR = 5_000  # characters
 MOST = 200  # outputs of a cell
 SHOWN = ("image/png", "image/jpeg", "text/plain")  # none of them can hold a script
-CUT = "\n... (the rest of the output is cut off)\n"
+CUT = "\n... (the rest is cut off)\n"
 
 
 class Room:
@@ -26,16 +26,17 @@ class Room:
     def _cut(self, output):
         kind = output["output_type"]
         if kind == "stream":
-            output["text"] = self._text(output["text"])
+            output["text"] = self.cut(output["text"])
         elif kind == "error":
             self.text = max(self.text, LEAST_OF_AN_ERROR)
-            output["evalue"] = self._text(output["evalue"])
-            output["traceback"] = [self._text(line) for line in output["traceback"][:MOST]]
+            output["evalue"] = self.cut(output["evalue"])
+            output["traceback"] = [self.cut(line) for line in output["traceback"][:MOST]]
         else:
             output["data"] = self._data(output["data"])
         return output
 
-    def _text(self, text):
+    def cut(self, text: str) -> str:
+        """What there is room for of a text."""
         kept, self.text = text[: max(0, self.text)], self.text - len(text)
         return kept if len(kept) == len(text) else kept + CUT
 
@@ -43,7 +44,7 @@ class Room:
         kept = {}
         for kind, content in data.items():
             if not kind.startswith("image"):
-                kept[kind] = self._text(content)
+                kept[kind] = self.cut(content)
             elif len(content) <= self.pictures:
                 self.pictures -= len(content)
                 kept[kind] = content

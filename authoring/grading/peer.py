@@ -18,6 +18,7 @@ import contextlib
 import copy
 import gc
 import itertools
+import threading
 import types
 import weakref
 
@@ -49,6 +50,7 @@ class Peer:
     def __init__(self, wire: Wire, trusting: bool, refused: tuple = ()):
         self.wire, self.trusting = wire, trusting
         self.refused = refused
+        self.asking = threading.RLock()  # threads of an answer ask one after the other
         self.numbers = itertools.count()
         self.own: dict[int, object] = {}  # what the other side knows of ours
         self.number_of: dict[int, int] = {}  # by id; `own` keeps the object alive
@@ -68,6 +70,10 @@ class Peer:
 
     def ask(self, kind: str, **request):
         """Send a request, answer what the other side asks meanwhile, and return its reply."""
+        with self.asking:
+            return self._ask(kind, request)
+
+    def _ask(self, kind, request):
         encode = values.Encoder(self)
         told = {name: encode(value) for name, value in request.items()}
         told |= {

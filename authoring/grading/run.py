@@ -22,7 +22,7 @@ from authoring import preflight
 from authoring.grading.isolation import MEMORY, ROOT, Place
 from authoring.grading.outputs import LARGEST_ALL, LONGEST_ALL, MOST, SHOWN, Room
 from authoring.grading.peer import Peer, Refused
-from authoring.grading.wire import Lost, Wire
+from authoring.grading.wire import LONGEST_TEXT, Lost, Wire
 from textbook import checks
 from textbook.checks import errors
 from textbook.checks.chapter_10 import assembly
@@ -279,6 +279,8 @@ def _watch(student):
 
 def run_there(peer: Peer, source: str) -> list:
     """The outputs of a cell that runs in the student's process."""
+    if len(source) > LONGEST_TEXT // 2:
+        raise Lost(f"has {len(source):,} characters, too many to run")
     try:
         return [output_from(output) for output in peer.ask("run", source=source)]
     except (Exception, SystemExit):  # what a cell raises is an output

@@ -10,7 +10,7 @@ import struct
 import time
 
 HEADER = struct.Struct("!II")  # length of the JSON text, of all arrays together
-LARGEST = 64 * 2**20
+LARGEST = 32 * 2**20  # bytes of arrays; a set's own answers have 12 MB
 LONGEST_TEXT = 8 * 2**20  # of which lists of lists take twenty times as much memory
 BETWEEN_LOOKS = 1.0  # seconds
 PART = 2**16  # bytes that are read at once

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from authoring.grading import kernel
 
-MEMORY = 2**30  # bytes that a process takes beside what it has from its parent
+MEMORY = 192 * 2**20  # bytes that a process takes beside what it has from its parent
 
 
 def results_of(
@@ -56,7 +56,7 @@ class _Worker:
     """A process that works on one task; its result comes through a pipe, as JSON."""
 
     def __init__(self, task, work, seconds, place):
-        self.task, self.text, self.deadline = task, b"", time.monotonic() + seconds
+        self.task, self.text, self.deadline = task, bytearray(), time.monotonic() + seconds
         self.place = place
         sys.stdout.flush()
         self.pipe, theirs = os.pipe()

@@ -417,8 +417,7 @@ check.conclusions(conclusions, hidden=True)
 #
 # ### The step
 #
-# A batch is too large for the memory, so it comes in parts. Make one step of Adam by the gradient of the loss of the whole batch,
-# and return this loss, a number.
+# A batch is too large for the memory, so it comes in parts. Make one step of Adam for the whole batch, and return its loss, a number.
 #
 # ```pycon
 # >>> w, m, v = mt.tensor([0.0], requires_grad=True), mt.zeros(1), mt.zeros(1)

@@ -293,11 +293,11 @@ check.two_bits(two_bits, hidden=True)
 # *Practice · hard · 35 minutes · 4 points*
 #
 # Find the broken ones of eight layers, by a test. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
-# $(B, 4)$ each. `state` is such a pair, or None. A layer is right if, for ordinary inputs,
+# $(B, 4)$ each. `state` is such a pair, or None. A layer is right if
 #
 # 1. the last `h` is the last of the states, and None means zeros;
-# 2. `x` read in two pieces, the second from the last pair of the first, gives the same as in one go;
-# 3. a sequence does not depend on others in the batch;
+# 2. `x` read in two pieces, the second from the first's last pair, gives the same;
+# 3. a sequence does not depend on others;
 # 4. without a state each call starts afresh;
 # 5. `x` and `state` are left unchanged;
 # 6. the gradient of the last `h`, by `backward()`, reaches the first input of each sequence (not each of its numbers).
@@ -502,11 +502,11 @@ check.right_by_distance(right_by_distance, hidden=True)
 # trains on streams of 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
-# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate (not used by the RNN);
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 300.
+# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate;
+# - `"rate"`, the largest learning rate, and `"steps"`, at most 300.
 #
-# The check trains with the seeds 11 to 13 (choose with others) and measures on streams of up to 72 tokens. In each group up to 49, 90 % have
-# to be right with **each** seed: aim at 95 %. Try rates far above the usual ones. Which network can keep a state without writing it anew?
+# Measured are streams of up to 72 tokens. In each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others): aim at 95 %.
+# Try rates far above the usual ones. Which network can keep a state without writing it anew?
 
 
 # %% solution="chosen_memory"

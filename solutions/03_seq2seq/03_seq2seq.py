@@ -27,7 +27,7 @@ progress.show("03")
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# With teacher forcing the decoder reads the start token and the words, and has to say the words and the end token. Make both, and the padding.
+# With teacher forcing the decoder reads the start token and the words, and says the words and the end token. Make both, and the padding.
 #
 # ```pycon
 # >>> teacher_batch([[5, 6], []], start=0, end=1, pad=9)
@@ -39,7 +39,7 @@ progress.show("03")
 #
 # - `sentences` is a list of $B$ lists of tokens, each of any length, 0 included.
 # - Return inputs, targets and the targets' padding, each $(B, T)$: $T$ is the longest sentence and one more.
-# - `start`, `end` and `pad` may be the same number. So a token does not say whether it is padding.
+# - `start`, `end` and `pad` may be the same number.
 #
 # <details><summary>First hint</summary>
 #
@@ -48,7 +48,7 @@ progress.show("03")
 # </details>
 # <details><summary>Second hint</summary>
 #
-# With $n$ words, $T - n - 1$ places are left: the three rows end in so many `pad`, `pad` and `True`.
+# With $n$ words, $T - n - 1$ places are left at the end.
 #
 # </details>
 
@@ -93,7 +93,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A masked result sends back the gradient 0, and 0 times a NaN is a NaN. Mask the scores before anything reads them, too.
+# 0 times a NaN is a NaN, on the way back, too. Mask the scores before anything reads them.
 #
 # </details>
 
@@ -193,7 +193,7 @@ check.cells(cells, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Of the `k` largest only the first `min(k, number of words)` count: put 0 for the others before you add, and divide by that number.
+# Only the first `min(k, number of words)` count: put 0 for the others before you add.
 #
 # </details>
 
@@ -286,9 +286,9 @@ check.complete(complete, hidden=True)
 # 3000000
 # ```
 #
-# - One LSTM reads, one writes. Each has 4 layers of 1,000 units.
-# - Embeddings have 1,000 numbers. There are 160,000 source and 80,000 target words.
-# - 12 million pairs of 25 and 29 words were read 7.5 times each: ten days on eight GPUs.
+# - Two LSTMs, one reads, one writes: 4 layers of 1,000 units each.
+# - Embeddings of 1,000 numbers, for 160,000 source and 80,000 target words.
+# - 12 million pairs of 25 source and 29 target words, each read 7.5 times: ten days on eight GPUs.
 #
 # Return a dict of numbers, without biases:
 #
@@ -309,7 +309,7 @@ check.complete(complete, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Each word meets its own LSTM, and the words that are written the output layer, too. Looking up an embedding costs nothing.
+# Each word meets its own LSTM; those that are written meet the output layer, too. A look-up costs nothing.
 #
 # </details>
 
@@ -414,7 +414,7 @@ nine = check.encoders()
 #
 # <details><summary>First hint</summary>
 #
-# Make one batch of several lengths, the longest not first. Then encode each of its sentences alone.
+# Make one batch of several lengths. Then encode each sentence alone.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -460,12 +460,12 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Keep two lists, open and finished, of pairs (tokens, $\log P$). A candidate also remembers the row of its parent.
+# Keep two lists, open and finished. A candidate also remembers the row of its parent.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Finished hypotheses leave the beam: the next step has fewer open ones, and needs only their states.
+# Finished hypotheses leave the beam: the next step has fewer open ones.
 #
 # </details>
 
@@ -531,7 +531,7 @@ check.Translator(Translator, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Sum the losses of a part's tokens, and divide by the tokens of **all** parts. Clip once, at the end.
+# Divide the sum over a part's tokens by the tokens of **all** parts. Clip once, at the end.
 #
 # </details>
 

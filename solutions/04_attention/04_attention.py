@@ -217,7 +217,7 @@ check.pair_table(pair_table, hidden=True)
 # ```pycon
 # >>> def learn(name, steps, rate, seed):  # made up
 # ...     return steps / (steps + {"fast": 5, "slow": 50}[name])
-# >>> ten_times(learn, ["fast", "slow"], rates=[0.01], steps=60)  # "slow": 0.55 after 60 steps, 0.92 after 600
+# >>> ten_times(learn, ["fast", "slow"], rates=[0.01], steps=60)  # slow: 0.55, then 0.92
 # {'fast': 'at once', 'slow': 'later'}
 # ```
 #

@@ -496,15 +496,13 @@ check.right_unseen(right_unseen, hidden=True)
 # ### The training
 #
 # Say for each of 8 tokens which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` trains one layer
-# of self-attention and returns the model and the sentences that it has seen.
-# `check.sequences(batch)` draws tokens and targets to measure it with. With positions, scores that are not divided spread by more than 100. Return a dict:
+# and returns the model and the sentences that it has seen. `check.sequences(batch)` draws tokens and targets to measure with. Return a dict:
 #
 # - `"divisor"` of the scores: `"1"`, `"root"` (of 64) or `"d"` (64);
 # - `"positions"`: True if a learned vector for the place is added to each token;
-# - `"rate"`, the largest learning rate of Adam, and `"steps"`, at most 150.
+# - `"rate"`, the largest learning rate, and `"steps"`, at most 150.
 #
-# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others). Can the task be learned without positions? What share is
-# right then, at best?
+# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others). What share is right without positions, at best?
 
 
 # %% solution="chosen_layer"
@@ -518,8 +516,8 @@ def chosen_layer():
 # %% tests="chosen_layer" points=2
 check.reached(right_unseen, chosen_layer)
 ### BEGIN HIDDEN TESTS
-# No: permuted tokens give permuted outputs, so the layer knows which tokens are there and not where. At best it names
-# one of the 8 by a guess, and a third is right. With positions, scores of more than 100 are taught too little in 150 steps;
+# A third: permuted tokens give permuted outputs, so the layer knows which tokens are there and not where. At best it names
+# one of the 8 by a guess. With positions, scores of more than 100 are taught too little in 150 steps;
 # divided by 8 they are still large, and it depends on the rate; divided by 64 they are as large as the chapter wants them.
 check.right_unseen(right_unseen, hidden=True)
 ### END HIDDEN TESTS

@@ -7,7 +7,7 @@
 # **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
 # In exercises 1, 3, 5, 6 and 9 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
 #
-# **Shapes.** The $B$ sequences come first; $n$ is the number of positions that are looked at, $T$ of those that ask, $d$ the size of a token's vector.
+# **Shapes.** The $B$ sequences come first. $T$ positions ask, $n$ are looked at; where no $T$ stands, the same $n$ do both. A token's vector has $d$ numbers.
 # There are $h$ heads, `heads` in code. Head $l$, counted from 0, has the columns $l\,d/h$ to $(l+1)\,d/h - 1$.
 
 # %%
@@ -430,8 +430,8 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 4 points*
 #
-# Train a model so that **any one head can be removed**, and measure whether it worked. `model` is the chapter's model for two letters of a table, with
-# 4 heads. `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of the two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each
+# Train the chapter's model for two letters so that **any one of its 4 heads can be removed**, and measure whether it worked.
+# `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each
 # head says: a 0 removes one. `draw(count)` draws `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$.
 #
 # - Train in place. **Both** answers must be right in 98 % of new tables with all heads, in 97 % without the head that is missed most.

@@ -214,6 +214,38 @@ def test_a_mistake_is_named_only_if_it_is_made_on_hidden_cases_too():
         assert "Your answer is" not in refusal(mostly_a_sum, hidden)
 
 
+@pytest.mark.parametrize("elsewhere", [lambda x: x @ x, lambda x: x / 0.5])  # it stops; is right
+def test_a_mistake_is_named_though_the_answer_does_something_else_at_an_edge(elsewhere):
+    def answer(x, factor):
+        return x + factor if len(x) < 20 else elsewhere(x)
+
+    assert "Your answer is, in some cases, a sum.\nMultiply." in refusal(answer)
+
+
+def test_words_and_whole_numbers_name_no_mistake_in_part():
+    @exercise(cases=_cases, see='chapter 99, "Scaling"', gradients=False)
+    def rows(x, factor):
+        return len(x)
+
+    rows.mistakes.append(Mistake("one too many", lambda x, factor: len(x) + 1, "Count from 0."))
+    assert "Your answer is" not in refusal(lambda x, factor: 3 if len(x) < 20 else 20, check=rows)
+
+
+def test_a_mistake_without_a_gradient_is_not_one_with_another_gradient():
+    @exercise(cases=_cases, see='chapter 99, "Scaling"')
+    def scaled(x, factor):
+        return x * factor
+
+    scaled.mistakes.append(Mistake("cut off", lambda x, factor: x.detach() * factor, "No detach."))
+    assert "Your answer is cut off." in refusal(lambda x, factor: x.detach() * factor, check=scaled)
+    said = refusal(lambda x, factor: x.detach() * factor + (x - x.detach()), check=scaled)
+    assert "Your answer is" not in said
+
+
+def test_an_answer_that_draws_at_random_is_told_so():
+    assert "does it draw at random" in refusal(lambda x, factor: x / (0.1 + mt.rand(1)))
+
+
 def test_no_gradient_is_right_where_all_gradients_are_zero():
     @exercise(cases=_cases, see='chapter 99, "Scaling"')
     def flat(x, factor):

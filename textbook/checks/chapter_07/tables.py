@@ -75,6 +75,7 @@ def _run_cases(draw, trials=3):
         order = [int(i) for i in draw.random.permutation(13)]
         yield ([rows[i] for i in order],)
     yield ([_run("a", [1.0, 1.0], [3.0, 1.0]), _run("b", [2.0, 2.0], [2.0, 2.0], "training")],)
+    yield ([_run("a", [1.992, 1.0], [2.0, 1.0]), _run("b", [1.999, 1.0], [1.998, 1.0])],)
     yield ([_run("a", [1.0, 3.0], [1.0, 3.0]), _run("b", [1.5, 1.6], [1.5, 1.6])],)
 
 

@@ -97,14 +97,24 @@ def _likeness(way, found, transitions, most):
         "given in bits, with logarithms to the base 2": honest / math.log(2),
     }
     fitting = [name for name, bound in bounds.items() if abs(found - bound + honest) < 0.03]
+    if abs(found + honest) < 0.03 and way == "a causal mask":
+        return " It looks like minus the loss: add H."
     if found < honest - math.log(SYMBOLS) + 0.1:
         return " Its loss is that of a model that knows nothing: has it been trained?"
+    if way != "a causal mask" and abs(found - honest) < 0.01:
+        return (
+            " Its loss is 0, and at the last position nothing is to be seen: is it that of all "
+            "positions?"
+        )
     if way != "a causal mask" and abs(found - most / honest) < 0.03 < abs(found - most):
         return " It looks like a share of H: the loss is subtracted, not divided by."
     if way == "a causal mask" and len(fitting) == 1:
         return f" It looks as if H were {fitting[0]}."
     if way == "a causal mask":
-        short = " The model is worse than one that knows the token before: train it longer."
+        short = (
+            " The model is worse than one that knows the token before: train it longer, and ask it "
+            "for the targets."
+        )
         return short if -0.8 * most < found < 0 else ""
     if 0.9 * most < found * math.log(2) < LEAKS[way][1] * most < found:
         return " It looks like bits: nats are logarithms to the base e."

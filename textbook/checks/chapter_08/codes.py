@@ -46,7 +46,7 @@ sinusoidal_codes = exercise(
 # The shift
 
 
-def _shift_cases(draw, shifts=(1, 2.75, -3), alike=(0.5, 2 * math.pi - 0.5)):
+def _shift_cases(draw, shifts=(1, 2.75, -3, 0), alike=(0.5, 2 * math.pi - 0.5)):
     """Shifts forwards and backwards, whole and not; frequencies in no order.
 
     Two others are ``alike``: at whole places nobody can tell them apart.

@@ -62,10 +62,17 @@ def _keeps_lengths(answer, x, positions, base):
 
 
 def _scores_depend_on_distance(answer, x, positions, base):
-    here, later = answer(x, positions, base), answer(x, positions + 7, base)
-    if not mt.allclose(here @ here.mT, later @ later.mT, atol=1e-4):
-        return "Scores must stay as they are when all words move by the same number of places."
-    return None
+    def stay(places):
+        here, later = answer(x, places, base), answer(x, places + 7, base)
+        return mt.allclose(here @ here.mT, later @ later.mT, atol=1e-4)
+
+    if stay(positions):
+        return None
+    text = "Scores must stay as they are when all words move by the same number of places"
+    near = positions.remainder(50)
+    if stay(near) and (near != positions).any():
+        return f"{text}, far from the beginning as well: no table of a fixed length, no clipping."
+    return f"{text}."
 
 
 def _operations(answer, batch, n):

@@ -64,6 +64,14 @@ def _kinds():
     def first_sequence(x, places):
         return mt.cat([_whole()(x[:1], places), x[1:]])
 
+    def later_sequences(x, places):
+        back = _whole(places=lambda places: -places)
+        return mt.cat([_whole()(x[:1], places), back(x[1:], places)])
+
+    def base_of_a_head(x, places):
+        heads = [_whole(base=100.0 * (h + 1))(x[:, [h]], places) for h in range(x.shape[1])]
+        return mt.cat(heads, dim=1)
+
     def other_row(x, places):
         return _whole()(x - 0.1 * x.mean(dim=2, keepdim=True), places)
 
@@ -89,6 +97,8 @@ def _kinds():
         "counts places from 1": lambda: _whole(places=lambda places: places + 1),
         "grows with the place": lambda: growing,
         "takes the mean of the sequence away": lambda: other_row,
+        "turns all sequences but the first the other way": lambda: later_sequences,
+        "has a base of its own for each head": lambda: base_of_a_head,
         "has a base that grows with the number of rows": lambda: growing_base,
         "turns the first head alone": lambda: first_head,
         "turns the first sequence alone": lambda: first_sequence,
@@ -144,6 +154,10 @@ SHOWN = {
     "turns nothing": "Rule 3: the scores must change when words move apart.",
     "counts places from 1": "Rule 1: a row at place 0 must stay as it is.",
     "grows with the place": MOVED,
+    "turns all sequences but the first the other way": "Rule 4: take a row of a later sequence, "
+    "alone and as the only sequence.",
+    "has a base of its own for each head": "Rule 4: take a row of a later head, alone and as the "
+    "only head.",
     "takes the mean of the sequence away": "A row depends on the others. " + ALONE,
     "has a base that grows with the number of rows": "A row depends on how many there are. "
     + ALONE,

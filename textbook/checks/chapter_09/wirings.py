@@ -62,6 +62,14 @@ def _kinds():
         y = x + f(a(x))
         return y + g(b(y).detach())
 
+    def rounded(x, a, f, b, g):
+        y = _right(x, a, f, b, g)
+        return y + (y.round() - y).detach()
+
+    def split_sum(x, a, f, b, g):
+        part = f(a(x))
+        return x + part + g(b(x)) + g(b(part))
+
     def last_token(x, a, f, b, g):
         y = _right(x, a, f, b, g)
         return mt.cat([y[:, :-1], x[:, -1:]], dim=1)
@@ -94,6 +102,11 @@ def _kinds():
         "has the wrong sign before the network": lambda x, a, f, b, g: (y := x + f(a(x))) - g(b(y)),
         "detaches the connection": detached,
         "detaches what the network gets": part_detached,
+        "rounds its output, and hands the gradient on": rounded,
+        "normalises and transforms both summands by themselves": split_sum,
+        "hands the network half, and doubles what comes": lambda x, a, f, b, g: _right(
+            x, a, f, b, lambda z: 2 * g(z / 2)
+        ),
         "leaves the last token out": last_token,
         "is right for the first sequence alone": first_only,
         "takes each token by itself": token_by_token,
@@ -122,6 +135,9 @@ SHOWS = "For which functions and which x does it show?"
 GRADIENT = "Its output is right: compare the gradient that reaches x."
 
 
+CURVED = "It is right for functions that are linear: hand it others."
+
+
 SOUND = "It computes what a pre-norm block computes."
 
 
@@ -131,6 +147,11 @@ def _found(answer, programs):
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
     reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
+    reasons["rounds its output, and hands the gradient on"] = (
+        "The gradient is right: compare the output, to 1e-9."
+    )
+    reasons["hands the network half, and doubles what comes"] = CURVED
+    reasons["normalises and transforms both summands by themselves"] = CURVED
     reasons["uses norm_1 twice"] = "Hand it two norms that differ."
     return judged(found, programs, broken, reasons, "broken programs")
 

@@ -16,7 +16,8 @@ def _cross_cases(draw, others=()):
         x, memory = draw.normal(batch, steps, layer[0]), draw.normal(batch, n, layer[0])
         yield layer, x, memory, allowed
         if masked:
-            yield layer, 200 * x, memory, allowed  # scores far above 0 and far below
+            for size in 200, 1e12:  # scores far above 0 and far below
+                yield layer, size * x, memory, allowed
 
 
 def _run_cross(answer, sizes, x, memory, allowed):

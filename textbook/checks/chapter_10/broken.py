@@ -131,6 +131,11 @@ def _with_the_one_before(memory, real):
     return memory + 0.3 * tokens.roll(1, 0)
 
 
+def _last_looks_at_the_one_before(x):
+    last = (mt.arange(len(x)) == len(x) - 1) & (len(x) > 1)
+    return x + 0.1 * x.roll(1, 0) * last.view(-1, 1, 1)
+
+
 def _first_reads_one(y, memory, real):
     n = mt.arange(memory.shape[1])
     allowed = (n == 0) | (mt.arange(y.shape[1]) > 0).unsqueeze(1)
@@ -229,6 +234,7 @@ KINDS = {  # name: the pieces, and what is wrong
         {"x": lambda x: x + 0.1 * x.roll(1, 0)},
         "batch",
     ),
+    "the last sentence looks at the one before": ({"x": _last_looks_at_the_one_before}, "batch"),
     "the source not read": ({"cross": lambda y, memory, real: mt.zeros_like(y)}, "source"),
     "the last token of the source not read": ({"cross": _last_real_dropped}, "source"),
     "the first token of a longer source not read": ({"cross": _first_dropped}, "source"),

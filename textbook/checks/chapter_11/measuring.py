@@ -12,11 +12,12 @@ class Curve:
     """A made-up training: accuracy by rate, seed and data; it notes what is asked of it.
 
     ``lucky`` are two seeds that make rates other than the best look better, or None; at the best
-    rate the seed ``unlucky`` goes wrong.
+    rate a seed is as much better or worse as ``changed`` says.
     """
 
-    def __init__(self, best, table, lucky, unlucky=None):
-        self.best, self.table, self.lucky, self.unlucky = best, table, lucky, unlucky
+    def __init__(self, best, table, lucky, changed=None):
+        self.best, self.table, self.lucky = best, table, lucky
+        self.changed = changed or {}
         self.ran, self.scored = [], []
 
     def run(self, rate, seed):
@@ -36,12 +37,12 @@ class Curve:
             value += 0.15 * (distance == 1) - 0.05
         elif self.lucky and distance and seed == self.lucky[rate > self.best]:
             value += 0.18
-        elif not distance and seed == self.unlucky:
-            value -= 0.24
+        elif not distance:
+            value += self.changed.get(seed, 0)
         return round(value, 6)
 
     def __deepcopy__(self, memo):
-        return Curve(self.best, self.table, self.lucky, self.unlucky)
+        return Curve(self.best, self.table, self.lucky, self.changed)
 
     def __repr__(self):
         return f"<trainings whose best rate is {self.best:g}>"
@@ -62,7 +63,8 @@ def _measuring_cases(draw, unit=0.001):
             lucky = (choosing[0], choosing[-1]) if len(choosing) > 1 else None
             yield Curve(unit * best, table, lucky), rates, choosing, reporting
     rates, table = [unit * x for x in (1, 2, 4, 8)], [0.1, -0.2, 0.3]
-    yield Curve(unit * 4, table, None, unlucky=12), rates, [11, 12, 13], [1, 2, 4]
+    for changed in {12: -0.24}, {11: -0.13, 12: -0.13, 13: 0.09}:
+        yield Curve(unit * 4, table, None, changed), rates, [11, 12, 13], [1, 2, 4]
 
 
 def _measured(answer, curve, rates, choosing, reporting):

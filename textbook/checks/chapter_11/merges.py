@@ -37,10 +37,12 @@ def _parts(answer, corpus):
     if not isinstance(found, (list, tuple)) or len(found) != 2:
         return {"what is returned": brief(found)}
     pair, merged = found
+    given = "the dict that was given" if merged is corpus else "a dict of its own"
     return {
         "what is returned": "two results: the pair and the new corpus",
         "the pair": pair,
         "the new corpus": merged,
+        "what the new corpus is": given,
     }
 
 

@@ -23,6 +23,7 @@ def _loss_cases(draw, others=()):
     yield scores, targets, 0.2, padding
     scores = draw.normal(*scores.shape) * 400
     yield scores, targets, 0.1, padding
+    yield draw.normal(*scores.shape) * 20 + 850, targets, 0.1, padding
     scores = draw.normal(*scores.shape)
     scores[targets == padding] = mt.nan
     yield scores, targets, 0.1, padding
@@ -38,6 +39,10 @@ def _asked_for(check, answer, *_):
     wanted = [0.1, 0.0, 0.1, 0.7, 0.1]
     if max(abs(x - y) for x, y in zip(asked, wanted, strict=True)) < 1e-6:
         return None
+    scores = mt.arange(5.0).reshape(1, 1, 5) ** 0.5
+    meant = -(mt.tensor(asked) * scores[0, 0].log_softmax(dim=-1)).sum().item()
+    if abs(answer(scores, mt.tensor([[3]]), 0.3, 1).item() - meant) > 1e-4:
+        return None  # no cross-entropy of any shares
     return (
         "With V = 5, padding 1, smoothing 0.3 and the right token 3, your loss asks for the shares "
         f"q = [{', '.join(f'{x + 0.0:.3g}' for x in asked)}]; "

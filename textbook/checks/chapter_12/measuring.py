@@ -21,6 +21,9 @@ def _measure_cases(draw, more=()):
             for seed in reporting:
                 table[lucky, seed] += 0.5
             yield table, rates, choosing, reporting
+    table = {(rate, seed): 0.6 for rate in (0.1, 0.4, 1.6) for seed in range(6)}
+    table |= {(0.4, 0): 0.5, (0.4, 1): 0.5, (0.4, 2): 0.9, (1.6, 3): 0.2, (0.4, 4): 0.7}
+    yield table, [0.4, 1.6, 0.1], [0, 1, 2], [3, 4, 5]
 
 
 def _by_table(answer, table, rates, choosing, reporting):

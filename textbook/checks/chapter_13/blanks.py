@@ -32,11 +32,22 @@ def _a_tensor(answer, parts):
     return None
 
 
+def _a_gradient_of_nothing(answer, parts):
+    """Without blanks the gradient is 0, and `backward` does not stop."""
+    leaves = [(scores.detach().requires_grad_(), *others) for scores, *others in parts]
+    if not answer(leaves).requires_grad:
+        return (
+            "`backward` stops with an error, since the loss has come from no scores. An empty sum "
+            "of them is 0, and carries a gradient: scores[blanks].sum()."
+        )
+    return None
+
+
 blank_loss = exercise(
     "blank_loss",
     cases=_loss_cases,
     forbidden=("cross_entropy",),
     instead="log_softmax or logsumexp, and the blanks as an index",
-    properties=(_a_tensor,),
+    properties=(_a_tensor, _a_gradient_of_nothing),
     see='chapter 13, "A masked language model"',
 )

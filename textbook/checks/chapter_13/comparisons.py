@@ -150,6 +150,9 @@ def _kinds():
         ours = found["frozen"]
         return found | {"frozen": ours | {"mean": ours["mean"] + 1e-4}}
 
+    def at_last(rate, count, rates, steps):
+        return rate in (min(rates), max(rates)) or count == steps[-1]
+
     unfair = {
         "adds a ten-thousandth to the frozen encoder": _study(finish=a_little_more),
         "chooses on test data": _study(choose=on_test),
@@ -182,6 +185,7 @@ def _kinds():
         "says of rates alone that they are at the edge": _study(edge=at_rates),
         "overlooks the lower edge": _study(edge=at_top),
         "takes the ends of the list for the edges": _study(edge=at_ends),
+        "takes the last number of steps for the largest": _study(edge=at_last),
     }
     fair = {
         "honest": honest,

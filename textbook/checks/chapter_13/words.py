@@ -76,10 +76,17 @@ def _asked(asked, words, share):
         "the same in all sequences" if alike else "drawn for each sequence"
     )
     spread = ((table * there).sum(axis=1) - share * there.sum(axis=1)) ** 2
-    steady = spread.mean() < 0.5 * share * (1 - share) * there.sum(axis=1).mean()
-    found["the number of blanks"] = (
-        "nearly the same in all sequences of a length" if steady else "left to chance"
-    )
+    chance = share * (1 - share) * there.sum(axis=1).mean()
+    kinds = {
+        "nearly the same in all sequences of a length": spread.mean() < 0.5 * chance,
+        "steadier than chance: the words of a sequence are not drawn each by itself": (
+            spread.mean() < 0.8 * chance
+        ),
+        "often none or all: the words of a sequence are drawn together": (
+            spread.mean() > 1.5 * chance
+        ),
+    }
+    found["the number of blanks"] = next((kind for kind in kinds if kinds[kind]), "left to chance")
     return found
 
 
@@ -107,6 +114,14 @@ def _shown(inputs, tokens, words, asked, mask, ordinary):
         if not even and sum(never) == 1 and (never[0] or never[-1]):
             end = "first" if never[0] else "last"
             found["the random tokens"] = f"never the {end} one in `ordinary`"
+    low = mt.where(changed, inputs, inputs.max()).amin(dim=1)
+    high = mt.where(changed, inputs, 0).amax(dim=1)
+    several = changed.sum(dim=1) > 1
+    found["the random tokens of a sequence"] = (
+        "one for all its blanks"
+        if several.sum() > 20 and (low == high)[several].float().mean() > 0.8
+        else "drawn for each blank"
+    )
     pairs = asked[:, 1:] & asked[:, :-1] & (words[:, 1:] == words[:, :-1])
     both = (pairs & masked[:, 1:] & masked[:, :-1]).sum().item()
     found["the share of neighbours in a blank word that both show the mask"] = _share(
