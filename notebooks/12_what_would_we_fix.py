@@ -2679,7 +2679,7 @@ if linear_longer.full and on_more_text.full:
 # attention must learn what "one back" is. As section 9 teaches, we trained on. At 900 steps a third of the lead is left,
 # and at 2,700 a quarter (by the medians). It is still a lead in all five seeds, and so a finding. Linear attention,
 # which can neither let go nor point, stays behind; but its distance to softmax, a quarter of a nat after 300 steps and
-# after 900, is halved after 2,700.
+# after 900, is about halved after 2,700.
 #
 # **Where are the differences?** Arora et al. found those of larger models at words that repeat a pair. We split our loss
 # in the same way, in a trial with two seeds and 900 steps. It explains nothing here. At the 18 % of the characters that

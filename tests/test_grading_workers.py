@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import minitorch as mt
+from authoring import preflight
 from authoring.grading import desk, isolation, run
 from authoring.grading import grade as grade_module
 from authoring.grading.course import _reason
@@ -139,6 +141,47 @@ def test_a_worker_that_takes_too_much_memory_has_no_result_and_harms_no_other():
     large = 3 * 2**30
     results = dict(results_of([1, large, 2], work, jobs=1, seconds=60))
     assert results == {1: {"length": 1}, large: None, 2: {"length": 2}}
+
+
+PICTURES = b'[{"output_type":"display_data","metadata":{},"data":{"image/png":"%s"}}]' % (
+    b"A" * 10**7
+)
+ENDLESS = b"[" + b"[]," * 2**23 + b"[]]"  # a file of 25 MB
+CELLS = b'{"cell_type":"code","source":"","metadata":{},"outputs":[],"execution_count":null},'
+
+
+def notebook_of(cells):
+    return b'{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[' + cells + b"]}"
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="asks Linux")
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (ENDLESS, "takes too much memory"),
+        (notebook_of(CELLS * 300_000 + CELLS[:-1]), "takes too much memory"),
+        (notebook_of(CELLS[:-1].replace(b"[]", PICTURES)), None),
+    ],
+    ids=["lists", "cells", "pictures"],
+)
+def test_a_file_however_large_takes_a_worker_less_than_200_megabytes(content, problem):
+    def look(content):
+        Path("/proc/self/clear_refs").write_text("5")  # the most that it held begins anew
+        before, said = held("VmRSS"), None
+        try:
+            preflight.parse("x.ipynb", content)
+        except preflight.Problem as found:
+            said = str(found)
+        return {"more": held("VmHWM") - before, "said": said}
+
+    [(_, told)] = results_of([content], look, jobs=1, seconds=120)
+    assert told["said"] is None if problem is None else problem in told["said"]
+    assert told["more"] < 200_000
+
+
+def held(name):
+    """Of this process, in KB."""
+    return int(re.search(rf"^{name}:\s+(\d+)", Path("/proc/self/status").read_text(), re.M)[1])
 
 
 def test_memory_outlives_a_run_that_is_broken_off(tmp_path):

@@ -413,9 +413,9 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 # - `"learns"`: all seeds after one budget;
 # - `"learns later"`: all after ten;
 # - `"never seen to"`: none at any of the three;
-# - `"luck of the seed"`.
+# - `"luck of the seed"`: else.
 #
-# A run has learned after $s$ steps if the mean of its losses at the last ten of them is below `goal`.
+# A run has learned after $s$ steps if the last ten of its first $s$ losses have a mean below `goal`.
 #
 # `train` returns the losses of all steps. A longer run begins like a shorter one: train each setting with each seed **once**. `budget` is at least 10.
 #

@@ -328,7 +328,7 @@ check.Block(Block, hidden=True)
 #
 # *Practice · medium · 25 minutes · 3 points*
 #
-# A translator that weighs $k$ beginnings of each translation runs them all through each block. Somebody wrote it as it is thought:
+# A translator that weighs $k$ beginnings of each translation runs them all through each block. Somebody wrote it down as one thinks of it:
 
 
 # %%
@@ -349,8 +349,8 @@ def slowly(block, x, memory, allowed):
 # Write it anew: the same numbers, with as few FLOPs as possible and no loop. Both are **counted**, not timed.
 #
 # ```pycon
-# >>> x, memory, allowed = mt.randn(2, 3, 5, 16), mt.randn(2, 7, 16), mt.ones(2, 1, 1, 7).bool()
-# >>> mt.allclose(many_beginnings(block, x, memory, allowed), slowly(block, x, memory, allowed), atol=1e-5)
+# >>> given = block, mt.randn(2, 3, 5, 16), mt.randn(2, 7, 16), mt.ones(2, 1, 1, 7).bool()
+# >>> mt.allclose(many_beginnings(*given), slowly(*given), atol=1e-5)
 # True
 # ```
 #
@@ -394,9 +394,9 @@ check.many_beginnings(many_beginnings, hidden=True)
 # Prove it on paper; the check asks for numbers and examples.
 #
 # ```pycon
-# >>> found = promises(T=3, V=5)
-# >>> found["right below"] < found["wrong above"], found["wrong"].shape
-# (True, minitorch.Size([3, 5]))
+# >>> found = promises(T=1, V=2)  # one token out of two: p is above 1/2 or below
+# >>> round(found["right below"], 3), round(found["wrong above"], 3), found["wrong"].shape
+# (0.693, 0.693, minitorch.Size([1, 2]))
 # ```
 #
 # A sentence has $T$ tokens from a vocabulary of $V$. Its loss is the mean of $-\log p$ over its tokens. Greedy decoding writes it if each, after the right ones before it, is likelier than all others. Return a dict:
@@ -447,7 +447,7 @@ check.promises(promises, hidden=True)
 # - `"batch"`: scores depend on tokens, or on real places of the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some token of their own source.
 #
-# Choose sizes, but $d$ = `width` and the `vocabulary` (9 at least). Give a memory in float64; differences below $10^{-9}$ are none. A right decoder may give a token the score $-\infty$. Six to try:
+# All sizes but $d$ = `width` and the `vocabulary` (9 at least) are yours. Give a memory in float64; differences below $10^{-9}$ are none. A right decoder may give a token the score $-\infty$. Six to try:
 
 # %%
 six = check.suspects()
