@@ -1943,7 +1943,7 @@ NARROW = {
         dropout=0.2,
         merges=3000,
         batch=64,
-        seeds=5,
+        seeds=3,
     ),
     lacks=partial(lacking, CORPORA["Multi30k"]),
 )
@@ -1999,17 +1999,15 @@ less.holds(
     lambda rows: abs(gap_of_less(rows, "BLEU greedy", 1).mean()),
     below=1,
 )
-less.finding(
-    "half the width, all pairs: the GRU has the larger test loss",
-    "test loss",
-    larger=dict(model="GRU with attention", one_in=1, corpus="Multi30k"),
-    smaller=dict(model="Transformer", one_in=1, corpus="Multi30k"),
+less.holds(
+    "recorded: and the Transformer is ahead in test loss, whatever the seeds",
+    lambda rows: gap_of_less(rows, "test loss", 1),
+    below=-0.04,
 )
-less.finding(
-    "half the width, one pair in four: the GRU has more BLEU",
-    "BLEU greedy",
-    larger=dict(model="GRU with attention", one_in=4, corpus="Multi30k"),
-    smaller=dict(model="Transformer", one_in=4, corpus="Multi30k"),
+less.holds(
+    "recorded: from one pair in four the GRU is ahead by over 1 BLEU, whatever the seeds",
+    lambda rows: -gap_of_less(rows, "BLEU greedy", 4),
+    above=1,
 )
 
 # %% [markdown]
