@@ -7,7 +7,7 @@ from minitorch.autograd import gradcheck
 from minitorch.flops import count_flops
 from tests.checks.proof import answers_in_key, proofs, refusing
 from textbook.checks import CheckFailed, chapter_04
-from textbook.checks.chapter_04 import maps_key
+from textbook.checks.chapter_04 import gradient_key
 from textbook.checks.chapter_04.budgets import READERS
 from textbook.checks.chapter_04.looking import _kinds, _Program
 from textbook.checks.chapter_04.looking_key import _testing
@@ -126,7 +126,7 @@ def test_each_rule_is_broken_by_a_program_that_keeps_the_others():
 
 def test_the_gradient_by_hand_is_the_engines():
     for case in chapter_04.attention_gradient.all_cases(hidden=True):
-        expected = maps_key.gradient_by_autograd(*case)
+        expected = gradient_key.gradient_by_autograd(*case)
         assert difference(chapter_04.attention_gradient.reference(*case), expected, "") is None
 
 
