@@ -164,7 +164,7 @@ def notebook_of(cells):
     ],
     ids=["lists", "cells", "pictures"],
 )
-def test_a_file_however_large_takes_a_worker_less_than_200_megabytes(content, problem):
+def test_a_file_however_large_takes_a_worker_less_than_300_megabytes(content, problem):
     def look(content):
         Path("/proc/self/clear_refs").write_text("5")  # the most that it held begins anew
         before, said = held("VmRSS"), None
@@ -176,7 +176,7 @@ def test_a_file_however_large_takes_a_worker_less_than_200_megabytes(content, pr
 
     [(_, told)] = results_of([content], look, jobs=1, seconds=120)
     assert told["said"] is None if problem is None else problem in told["said"]
-    assert told["more"] < 200_000
+    assert told["more"] < 300_000  # what the session had freed may come back, beside 192 MiB
 
 
 def held(name):
