@@ -161,13 +161,18 @@ def test_library_is_small(capsys):
     assert code <= MOST_LINES
 
 
+def is_another_answer(name, item):
+    """Whether it is one of the right answers of a key, which are code that students may write."""
+    return name.endswith("_key") and not item.decorator_list
+
+
 def test_public_functions_are_documented():
     missing = []
     for name, path in FILES.items():
         tree = tree_of(path)
         for item in [tree, *tree.body]:
             named = isinstance(item, (ast.FunctionDef, ast.ClassDef))
-            if named and item.name.startswith("_"):
+            if named and (item.name.startswith("_") or is_another_answer(name, item)):
                 continue
             if (named or item is tree) and not ast.get_docstring(item):
                 missing.append(f"{name}.{getattr(item, 'name', '')}")

@@ -20,9 +20,9 @@ from authoring.sources import BookError, exercise_sets, read_exercises
 from textbook.checks import recorded, stored
 from textbook.checks.compare import difference
 from textbook.checks.errors import in_words
-from textbook.checks.exercise import Outcome
 from textbook.checks.released import read_outcome
 from textbook.checks.stored import read
+from textbook.checks.trial import Outcome
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = ["08"]  # tests/released_book.py compares all

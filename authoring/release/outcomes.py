@@ -18,7 +18,7 @@ from textbook.checks import Exercise, recorded
 from textbook.checks.arguments import exchanges
 from textbook.checks.compare import Words
 from textbook.checks.errors import in_words
-from textbook.checks.exercise import _difference
+from textbook.checks.trial import how_it_differs
 
 PLAIN = {bool: bool, numbers.Integral: int, numbers.Real: float, str: str}
 
@@ -105,7 +105,7 @@ def _ask_reasons(check: Exercise, cases: list) -> None:
 
 
 def _apart(one: Any, other: Any) -> bool:
-    return bool(_difference(one, other) or _difference(other, one))
+    return bool(how_it_differs(one, other) or how_it_differs(other, one))
 
 
 def _outcome(outcome: Any, found: Numbers) -> dict:

@@ -354,7 +354,7 @@ def slowly(block, x, memory, allowed):
 # True
 # ```
 #
-# - `block` is the chapter's: `block.norm_1` before `block.attention(y, y, mask)`; `block.norm_3` before `block.cross(y, memory, mask)`; `block.norm_2` before `block.feed_forward(y)`. Each is added to $x$. There is no dropout.
+# - `block` is the chapter's, and stays as it is: `block.norm_1` before `block.attention(y, y, mask)`; `block.norm_3` before `block.cross(y, memory, mask)`; `block.norm_2` before `block.feed_forward(y)`. Each is added to $x$. There is no dropout.
 # - Keys and values of a source are computed once, not $k$ times.
 # - No score between two beginnings is computed.
 #

@@ -525,8 +525,8 @@ def plan():
     return {
         "pretraining steps": 1000,
         "pretraining rate": 0.003,
-        "rates": [0.0001, 0.0003, 0.003, 0.01],
-        "steps": [30, 60, 120, 180],
+        "rates": [0.0001, 0.001, 0.003, 0.01],
+        "steps": [15, 30, 60, 120],
     }
     ### END SOLUTION
 

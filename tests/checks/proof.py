@@ -15,8 +15,8 @@ import pytest
 from minitorch.autograd import record_operations
 from tests.checks.odd_answers import changing, odd, partial
 from textbook.checks import CheckFailed, Exercise
-from textbook.checks.exercise import Trial, _difference
 from textbook.checks.key import key_of
+from textbook.checks.trial import Trial, how_it_differs
 
 exercise = importlib.import_module("textbook.checks.exercise")  # not the function of this name
 HIDDEN_SEEDS = slice(1)  # of those with which right answers are tried; with --all there are all
@@ -100,7 +100,7 @@ def named(check):
 
     def holds(mistake):
         first = check._expected(mistake.function, case, False, 0)
-        assert not _difference(check._observe(mistake.function, case), first)
+        assert not how_it_differs(check._observe(mistake.function, case), first)
         _named(check, mistake, hidden=False)
         if mistake in check.mistakes[:2]:
             _named(check, mistake, hidden=True)
@@ -140,7 +140,7 @@ def differs(check):
             got = check._expected(mistake.function, case, True, i)
             check._refuse_forbidden(got)
             check._refuse_changed_argument(got, case)
-            if _difference(got, check._expected(check.reference, case, True, i)):
+            if how_it_differs(got, check._expected(check.reference, case, True, i)):
                 return
         raise AssertionError("it is right on all hidden cases")
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.checks.proof import NOTEBOOKS, exercises_of
 from textbook.checks import CheckFailed
-from textbook.checks.exercise import Trial, _difference
+from textbook.checks.trial import Trial, how_it_differs
 
 SETS = sorted((Path(__file__).resolve().parents[2] / "solutions").glob("*/*.py"))
 
@@ -62,7 +62,7 @@ def passes(check, answer):
     trial = Trial(check, answer)
     with redirect_stdout(io.StringIO()):
         for i in range(len(trial.cases(True))):
-            if _difference(*trial.outcomes(True, i)):
+            if how_it_differs(*trial.outcomes(True, i)):
                 return False
         try:
             check(answer, hidden=True)

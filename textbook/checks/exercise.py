@@ -7,7 +7,7 @@ import pkgutil
 import traceback
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial, wraps
+from functools import cached_property, partial
 from time import thread_time
 from typing import ClassVar
 
@@ -30,11 +30,12 @@ from textbook.checks.arguments import (
     size,
     tensors,
 )
-from textbook.checks.compare import as_array, brief, difference, indented
+from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
-from textbook.checks.errors import in_words, stopped
+from textbook.checks.errors import stopped
 from textbook.checks.mistakes import mistakes_of, pairs_of
 from textbook.checks.precision import in_float64
+from textbook.checks.trial import Outcome, Trial, how_it_differs, how_values_differ, watched
 
 SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
 SECONDS_FOR_PAIRS = 2
@@ -70,59 +71,6 @@ class Draw:
     def state(self, module):
         """A ``state_dict`` for this module, from the standard normal distribution."""
         return {name: self.normal(*x.shape) for name, x in module.state_dict().items()}
-
-
-class Trial:
-    """An answer and what it does on the cases of an exercise, each run once."""
-
-    def __init__(self, exercise, answer):
-        self.exercise, self.answer = exercise, answer
-        self.cases = cache(exercise.all_cases)
-        self.outcome = cache(lambda hidden, i: exercise._observe(answer, self.cases(hidden)[i]))
-
-    def outcomes(self, hidden, i):
-        """What the answer does on the case of that number, and what the reference does."""
-        case = self.cases(hidden)[i]
-        right = self.exercise._expected(self.exercise.reference, case, hidden, i)
-        return self.outcome(hidden, i), right
-
-    def does_as(self, function, differ, expected=None):
-        """Whether the answer does on all cases, public and hidden, what this function does."""
-        expected = expected or self.exercise._expected
-        return not any(
-            _unlike(self.outcome(hidden, i), expected(function, case, hidden, i), differ)
-            for hidden in ((False, True) if self.exercise.whole else (False,))
-            for i, case in enumerate(self.cases(hidden))
-        )
-
-    def is_wrong_as(self, function, differ):
-        """Whether the answer does what this function does wherever it is wrong and does not stop.
-
-        It begins so, and is seen to do so more than twice, in digits that no chance gives twice.
-        """
-        seen = 0
-        for hidden in (False, True) if self.exercise.whole else (False,):
-            for i, case in enumerate(self.cases(hidden)):
-                got, right = self.outcomes(hidden, i)
-                if not differ(got, right) or (seen and got.error):
-                    continue
-                wrong = self.exercise._expected(function, case, hidden, i)
-                if _unlike(got, wrong, differ) or not _wrong_in_digits(got, right, differ):
-                    return False
-                seen += 1
-        return seen > 2
-
-
-@dataclass
-class Outcome:
-    """What an answer did with one case."""
-
-    results: dict = field(default_factory=dict)
-    gradients: dict | None = None
-    operations: list = field(default_factory=list)
-    changed: str | None = None
-    error: Exception | None = None
-    returned: list = field(default_factory=list)
 
 
 def exercises_in(package, path):
@@ -224,7 +172,7 @@ class Exercise:
             got, right = trial.outcomes(hidden, i)
             self._refuse_forbidden(got)
             self._refuse_changed_argument(got, case)
-            problem = _difference(got, right)
+            problem = how_it_differs(got, right)
             if problem and not EXPLAINS:
                 raise CheckFailed(f"{self.name}: not right yet.")
             if problem and not isinstance(got.error, NotImplementedError):
@@ -238,7 +186,7 @@ class Exercise:
                 with redirect_stdout(io.StringIO()):
                     reason = self._reason(answer, case, properties)
                     if not reason and not self.run and not got.error:
-                        reason = DRAWN if _difference(self._observe(answer, case), got) else ""
+                        reason = DRAWN if how_it_differs(self._observe(answer, case), got) else ""
                     problem = reason + problem
                     problem += self._pattern(trial, hidden) if has_form else ""
                 raise self._failure(f"not right yet. {problem}", case)
@@ -294,7 +242,7 @@ class Exercise:
             try:
                 with record_operations() as outcome.operations, in_float64():
                     if self.run:
-                        outcome.results = self.run(_watched(answer, outcome), *given)
+                        outcome.results = self.run(watched(answer, outcome), *given)
                     else:
                         outcome.results = {"the result": answer(*given)}
                 outcome.gradients = self._gradients(outcome.results, leaves)
@@ -367,7 +315,7 @@ class Exercise:
         """Raise if the answer gives something else when it is called with the same once more."""
         with redirect_stdout(io.StringIO()):
             again = self._observe(answer, case)
-        if problem := _difference(again, first):
+        if problem := how_it_differs(again, first):
             raise self._failure(
                 "called a second time with the same arguments, your code does something else. Does "
                 "it keep something from the first call, in a default argument, a global or an "
@@ -377,8 +325,8 @@ class Exercise:
 
     def _refuse_mistake(self, trial):
         """Raise if the answer does on all cases, public and hidden, what one known mistake does."""
-        right_values = trial.does_as(self.reference, _value_difference)
-        differ = _difference if right_values else _value_difference
+        right_values = trial.does_as(self.reference, how_values_differ)
+        differ = how_it_differs if right_values else how_values_differ
         fitting = [mistake for mistake in self.mistakes if trial.does_as(mistake.function, differ)]
         if len(fitting) == 1:
             raise CheckFailed(
@@ -449,7 +397,7 @@ class Exercise:
                 if not self._matters(cases, i, j, p, hidden):
                     continue
                 got = self._observe(trial.answer, exchanged(cases, i, j, p))
-                if _value_difference(got, trial.outcome(hidden, i)):
+                if how_values_differ(got, trial.outcome(hidden, i)):
                     break
                 told += 1
             else:
@@ -461,7 +409,7 @@ class Exercise:
         """Whether the reference gives something else where case i has argument p of case j."""
         right = self._observe(self.reference, exchanged(cases, i, j, p))
         expected = self._expected(self.reference, cases[i], hidden, i)
-        return not right.error and bool(_value_difference(right, expected))
+        return not right.error and bool(how_values_differ(right, expected))
 
     def _violated(self, answer, case):
         with in_float64(), np.errstate(all="ignore"):
@@ -486,69 +434,3 @@ class Exercise:
         )
         given = f"\nfor\n{given}" if given else ""
         return CheckFailed(f"{self.name}: {text}{given}\nSee {self.see}.")
-
-
-def _difference(got, expected):
-    """How one outcome differs from another, None if it does not."""
-    return _value_difference(got, expected) or _gradient_difference(got, expected)
-
-
-def _value_difference(got, expected):
-    if got.error or expected.error:
-        texts = in_words(got.error), in_words(expected.error)
-        return None if texts[0] == texts[1] else f"{texts[0]} instead of {texts[1]}"
-    return next(_differences(got.results, expected.results), None)
-
-
-def _gradient_difference(got, expected):
-    if expected.gradients is None:
-        return None
-    if got.gradients is None:
-        if not any(bool((x != 0).any()) for x in expected.gradients.values()):
-            return None
-        return (
-            "The values are right, but the result carries no gradient.\n"
-            "Stay with tensors, without .item(), .numpy(), .array, .detach() or no_grad."
-        )
-    problem = next(_differences(got.gradients, expected.gradients), None)
-    return problem and f"The values are right, but not the gradient.\n{problem}"
-
-
-def _unlike(got, wrong, differ):
-    """How an answer differs from a mistake, by gradients that this does not have, too."""
-    return differ(got, wrong) or (differ is _difference and _gradient_difference(wrong, got))
-
-
-def _wrong_in_digits(got, right, differ):
-    """Whether a result that differs, or a gradient, has digits behind the point."""
-    return not _value_difference(got, right) or any(
-        difference(got.results.get(label), value, label) and _has_digits(got.results.get(label))
-        for label, value in right.results.items()
-    )
-
-
-def _has_digits(value):
-    if isinstance(value, (list, tuple, dict)):
-        return any(map(_has_digits, value.values() if isinstance(value, dict) else value))
-    return np.asarray(as_array(value)).dtype.kind == "f"
-
-
-def _differences(got, expected):
-    for label, value in expected.items():
-        if label not in got:
-            yield f"{label[0].upper()}{label[1:]} is missing"
-        elif problem := difference(got[label], value, label):
-            yield problem[0].upper() + problem[1:]
-
-
-def _watched(answer, outcome):
-    """A function that also notes in the outcome what it returned last; a class as it is."""
-    if not inspect.isfunction(answer):
-        return answer
-
-    @wraps(answer)
-    def watched(*case, **named):
-        outcome.returned[:] = [answer(*case, **named)]
-        return outcome.returned[0]
-
-    return watched
