@@ -103,8 +103,6 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"
 
 
 FIRST = "the list of gradients with respect to a and b"
-
-
 SECOND = "the list of second derivatives: aa, ab, ba, bb"
 
 

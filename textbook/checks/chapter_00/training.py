@@ -106,7 +106,6 @@ step_in_parts = exercise(
 
 # What was reached
 
-
 ENOUGH, MOST, POINTS, TOLERANCE = 0.83, 200, 30, 0.04
 
 

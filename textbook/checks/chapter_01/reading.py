@@ -189,11 +189,7 @@ SEAM = (
     "A column has to go on where the same column of the window before has stopped: see it in a "
     "text whose tokens tell their places."
 )
-
-
 REST = "Take a text whose streams are no multiple of the window."
-
-
 HINTS = {
     "cuts windows first": SEAM,
     "puts neighbors side by side": "Go down one column: the text has to go on.",

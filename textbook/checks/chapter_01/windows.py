@@ -92,13 +92,8 @@ truncated_bptt = exercise(
 
 # What was reached
 
-
 DELAY, SYMBOLS, TOKENS, LONGEST, ENOUGH = 5, 4, 3000, 64, 0.9
-
-
 GOOD = {"window": 15, "rate": 0.004}
-
-
 PARTS = {"window": "the window", "rate": "the rate"}
 
 

@@ -215,11 +215,7 @@ def _layer_cases(draw):
 
 
 GIVEN = "Hand a state over that is not zero."
-
-
 OWN = "What happens inside a step is a layer's own business."
-
-
 HINTS = {
     "ignores the state that is given": GIVEN,
     "ignores the cell that is given": GIVEN,

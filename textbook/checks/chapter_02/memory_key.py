@@ -4,17 +4,9 @@ import minitorch as mt
 from textbook.checks.chapter_02.memory import _bit_cases, two_bits
 
 _ON, _OFF = ((0, 0, 0, 0, 20),) * 2, ((0, 0, 0, 0, -20),) * 2  # write, slot, bit, read; the bias
-
-
 _WRITE = (40, -40, 0, 0, -20), (40, 40, 0, 0, -60)
-
-
 _UNLESS_WRITE = tuple(tuple(-w for w in row) for row in _WRITE)
-
-
 _BIT = ((0, 0, 5, 0, 0),) * 2
-
-
 _READ = (0, -40, 0, 40, -20), (0, 40, 0, 40, -60)
 
 

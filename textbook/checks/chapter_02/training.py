@@ -70,16 +70,9 @@ right_by_distance = exercise(
 
 # What was reached
 
-
 MARKS, KEYS, LONGEST, MOST, FAR, ENOUGH = 4, ["bias", "network", "rate", "steps"], 24, 300, 40, 0.9
-
-
 NETWORKS = ["RNN", "GRU", "LSTM"]
-
-
 GOOD = {"network": "GRU", "bias": 1.0, "rate": 0.2, "steps": MOST}
-
-
 PARTS = {
     "steps": "the number of steps",
     "bias": "the bias",

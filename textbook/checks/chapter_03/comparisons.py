@@ -27,8 +27,6 @@ def _changed(right, wins, losses):
 
 
 _plain = _made_up(0, 0.5)
-
-
 translators = [
     _row("plain", _plain),
     _row("wider", _changed(_plain, 8, 0)),

@@ -7,8 +7,6 @@ from textbook.checks.recorded import recorded
 from textbook.checks.released import exercise
 
 NEAR = 1.1  # a tenth more or less is right
-
-
 PARTS = ["recurrent", "embeddings", "output", "parameters", "bytes", "FLOPs", "speed"]
 
 

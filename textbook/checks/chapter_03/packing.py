@@ -51,8 +51,6 @@ PADDED = {
         count=lambda batch: 1
     ),
 }
-
-
 SLIPS = {
     "padded": PADDED,
     "sorted": {

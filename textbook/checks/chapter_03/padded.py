@@ -166,8 +166,6 @@ REASONS = {
     "writes into the padding": "Rule 3: compare the padding with a copy.",
     "counts its calls": "Rule 1: ask twice with the same sentence.",
 }
-
-
 SOUND = "It breaks no rule: what else it does is its own business."
 
 

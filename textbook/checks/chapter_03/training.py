@@ -127,16 +127,9 @@ training_step = exercise(
 
 # What was reached
 
-
 MOST, ENOUGH = 250, 0.75
-
-
 KEYS = ["hidden", "rate", "steps", "width"]
-
-
 GOOD = {"width": 64, "hidden": 96, "rate": 0.01, "steps": MOST}
-
-
 PARTS = {"steps": "the number of steps", "width hidden": "the size", "rate": "the rate"}
 
 

@@ -11,8 +11,6 @@ from textbook.checks.released import exercise
 # Made-up learners: for each rate the shares with the seeds 0 to 5, after the budget and after ten
 # times as many steps.
 LOW, HIGH = [0.31, 0.4, 0.42, 0.38, 0.41, 0.37], [0.97, 0.95, 0.96, 0.94, 0.98, 0.95]
-
-
 LEARNERS = {
     "learns": ([LOW, HIGH], [LOW, HIGH]),
     "learns late": ([[0.3] * 6, LOW], [LOW, HIGH]),

@@ -27,8 +27,6 @@ def _projected(T, n, d, r):
 
 
 ONE = "a multiplication with its addition is counted as one FLOP, not two"
-
-
 SLIPS = {
     "dot product": {
         ONE: lambda T, n, d, r: T * n * d,

@@ -164,17 +164,11 @@ def _kinds():
 
 
 SENTENCE = "Rule 2: let a sentence attend alone, and in a batch."
-
-
 QUERY = "Rule 2: let a query ask alone, and beside others."
-
-
 PADDING = (
     "Rule 1: the weights at the padding have to be exactly 0. Is there padding in each of your "
     "batches?"
 )
-
-
 REASONS = {
     "has a softmax over the queries": "Rule 1: add up the weights of each query.",
     "forgets the padding": PADDING,
@@ -201,8 +195,6 @@ REASONS = {
     "writes into the padding": "Rule 4: compare the padding with a copy.",
     "sharpens from call to call": "Rule 2: ask twice with the same.",
 }
-
-
 SOUND = "It breaks no rule: what else it does is its own business."
 
 

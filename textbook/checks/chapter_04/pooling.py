@@ -64,19 +64,10 @@ Queries = exercise(
 
 # What was reached
 
-
 MOST, ENOUGH, LONGEST = 400, 0.85, 40
-
-
 QUESTIONS = {"anywhere": 1, "which came last": 5}
-
-
 KEYS = ["queries", "rate", "steps"]
-
-
 GOOD = {"queries": 4, "rate": 0.01, "steps": MOST}
-
-
 PARTS = {"steps": "the number of steps", "queries": "the number of queries", "rate": "the rate"}
 
 

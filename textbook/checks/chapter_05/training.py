@@ -94,21 +94,14 @@ right_unseen = exercise(
 
 # What was reached
 
-
 SYMBOLS, N, BACK, WIDTH, MOST, ENOUGH = 10, 8, 2, 64, 150, 0.9
-
-
 GOOD = {"divisor": "d", "positions": True, "rate": 0.01, "steps": MOST}
-
-
 PARTS = {
     "positions": "`positions`",
     "divisor": "the divisor",
     "steps": "the number of steps",
     "rate": "the rate",
 }
-
-
 KEYS, DIVISORS = ["divisor", "positions", "rate", "steps"], {"1": 1, "root": WIDTH**0.5, "d": WIDTH}
 
 

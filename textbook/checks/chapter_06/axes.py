@@ -53,7 +53,6 @@ split_fused = exercise(
 
 # Heads that talk
 
-
 PRODUCTS = "einsum_", "exp", "matmul", "mul", "softmax"
 
 

@@ -167,14 +167,8 @@ def _suspect_cases(draw):
 
 
 POSITIONS = "Permuted positions must give permuted outputs, each of them, at all sizes."
-
-
 SEQUENCES = "Every sequence of a batch must get what it gets alone, not only the first."
-
-
 NO_MATTER = "Permuted inputs give permuted outputs, and it does not mix sequences: that is all."
-
-
 SHOWN = {
     "folds the heads into the batch, and unfolds them in the wrong order": SEQUENCES,
     "has a softmax over the batch": SEQUENCES,

@@ -14,14 +14,8 @@ from textbook.checks.key import key_of
 from textbook.lab import measured
 
 LETTERS, PAIRS, VALUES = 16, 8, 8
-
-
 SEEDS = 2, 1  # the last model cannot be helped
-
-
 ALL, WITHOUT, AGREE, SECONDS = 0.98, 0.97, 0.03, 60
-
-
 KEYS = ["all heads", "without the worst"]
 
 

@@ -199,17 +199,9 @@ def _suspect_cases(draw):
 
 
 BATCH = "In a batch with shorter sentences, compare each real position with the sentence alone."
-
-
 COUNTS = "Cut the padding off the sentence alone: it uses how many positions there are."
-
-
 SIZES = "Try one to four sentences of all lengths."
-
-
 EACH = "Compare each number of each real position, not a sum or mean of them."
-
-
 SHOWN = {
     "has a mask that is one axis short": SIZES,
     "takes the lengths of other sentences, if there are four": SIZES,
@@ -225,8 +217,6 @@ SHOWN = {
     "adds to one token what it takes from the others": EACH,
     "leaves something in the padding": "What stands at the padding is no matter.",
 }
-
-
 SOUND = "Each real position gets what it gets alone, up to rounding: that is all."
 
 

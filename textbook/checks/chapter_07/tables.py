@@ -11,14 +11,8 @@ def _run(model, one_pass, prefix, text="held out"):
 
 # Made up: losses at eight positions.
 _MASKED = [2.71, 2.34, 2.12, 2.01, 1.95, 1.92, 1.90, 1.89]
-
-
 _WIDE = [2.66, 2.28, 2.05, 1.93, 1.88, 1.85, 1.83, 1.82]
-
-
 _SEEN = [2.41, 1.98, 1.74, 1.61, 1.55, 1.52, 1.50, 1.49]
-
-
 runs = [
     _run(
         "no mask",

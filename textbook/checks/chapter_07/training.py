@@ -13,11 +13,7 @@ from textbook.checks.key import key_of
 from textbook.lab import measured
 
 SYMBOLS, LENGTH, SECONDS = 6, 8, 60
-
-
 SEEDS = (10,)
-
-
 SEE = 'See chapter 07, "Random tokens: nothing to predict (E2)".'
 
 
@@ -74,8 +70,6 @@ ways = {
     "weights set to zero after the softmax": _late,
     "no mask": F.scaled_dot_product_attention,
 }
-
-
 LEAKS = {  # shares of all that there is to leak: at least, at most
     "a causal mask": (-0.1, 0.04),
     "a mask that is off by one": (0.8, 1.05),

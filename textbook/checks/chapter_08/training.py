@@ -67,13 +67,8 @@ right_beyond = exercise(
 
 # What was reached
 
-
 SYMBOLS, BACK, LONGEST, MOST, ENOUGH = 12, 5, 20, 250, 0.9
-
-
 SCHEMES = ["table of places", "sinusoids", "relative", "rotary", "ALiBi"]
-
-
 CODES = sinusoidal_codes(64, 32)
 
 

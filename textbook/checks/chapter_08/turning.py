@@ -129,17 +129,9 @@ def _program_cases(draw, seed=0, parts=2):
 
 
 ENDING = ("has a table of 64 places", "stops at place 512")
-
-
 FAR = "Rule 2: move all places further, beyond 512. The scores must stay."
-
-
 MOVED = "Rule 2: scores must stay when all places grow by one number, odd or even."
-
-
 ALONE = "Rule 4: turn it alone, and nothing must change."
-
-
 SHOWN = {
     "adds codes": MOVED,
     "has a wrong sign": MOVED,
@@ -166,8 +158,6 @@ SHOWN = {
     "writes into x": "Rule 5: compare x with a copy made before the call.",
     "remembers its first places": "Call it twice with other places: rules 2 and 3 ask for that.",
 }
-
-
 SOUND = "Pairs, direction, base and how much is turned are its own business. Mind rounding."
 
 

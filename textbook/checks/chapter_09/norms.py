@@ -38,8 +38,6 @@ SPREADS = {
     "the sum of the squares by d - 1": lambda z: (z**2).sum(dim=-1, keepdim=True) / (len(z) - 1),
     "the sum of the squares": lambda z: (z**2).sum(dim=-1, keepdim=True),
 }
-
-
 EPSILONS = {
     "eps": lambda eps, most: eps,
     "eps times the square of the largest difference": lambda eps, most: eps * most**2,

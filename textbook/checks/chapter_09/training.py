@@ -51,13 +51,8 @@ steps_needed = exercise(
 
 # What was reached
 
-
 WIDTH, DEPTH, MOST, GOAL, WINDOW, LIMIT = 16, 12, 200, 0.15, 10, 150
-
-
 SEEDS = 11, 12, 13
-
-
 JOINED = {
     "neither": lambda x, part, norm: part(x),
     "norm": lambda x, part, norm: norm(part(x)),

@@ -130,14 +130,8 @@ def _program_cases(draw):
 
 
 SHOWS = "For which functions and which x does it show?"
-
-
 GRADIENT = "Its output is right: compare the gradient that reaches x."
-
-
 CURVED = "It is right for functions that are linear: hand it others."
-
-
 SOUND = "It computes what a pre-norm block computes."
 
 

@@ -59,8 +59,6 @@ PARTS = {
     "norm_2": lambda x: (x @ _matrix(2)).cos(),
     "network": lambda x: (x @ _matrix(3)).tanh(),
 }
-
-
 NORM, PART = PARTS["norm_1"], PARTS["network"]
 
 

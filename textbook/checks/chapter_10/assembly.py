@@ -41,8 +41,6 @@ LIBRARY = {
     "layer_norm": _layer_norm,
     "FeedForward": FeedForward,
 }
-
-
 ENOUGH = 0.8  # of the held-out numbers; a Transformer that has learned gets nearly all
 
 

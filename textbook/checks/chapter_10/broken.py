@@ -6,8 +6,6 @@ from textbook.checks.exercise import Draw
 from textbook.checks.released import exercise
 
 FAULTS = ["batch", "future", "padding", "source"]
-
-
 HINTS = {
     "future": "change what comes after a place, for each place, in targets\n"
     "of five tokens or more; no score up to there may move",
@@ -18,8 +16,6 @@ HINTS = {
     "of several lengths, the first not the longest; at each place of the sentence\n"
     "some score must move",
 }
-
-
 FALSE_ALARMS = {
     "future": "scores may move at the changed place\nand behind it; and rounding is no change",
     "padding": "change the memory where real is False alone,\nto large numbers and not to NaN",
@@ -27,8 +23,6 @@ FALSE_ALARMS = {
     "source": "only tokens count, where real is True, and any score\n"
     "that moves will do; the most likely word may stay",
 }
-
-
 NO_NUMBER = "its scores may be minus infinity,\nand inf - inf is not a number"
 
 
@@ -172,8 +166,6 @@ def _never_said(scores):
 
 
 SILENT = "right, and never says the token 0"
-
-
 KINDS = {  # name: the pieces, and what is wrong
     "right": ({}, ""),
     "right, token after token": ({"own": _by_growing}, ""),

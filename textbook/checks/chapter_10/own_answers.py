@@ -8,8 +8,6 @@ from pathlib import Path
 from textbook.checks.chapter_10.assembly import CHECKS
 
 BLANK, MODEL_ANSWER = "raise NotImplementedError", "### BEGIN SOLUTION"
-
-
 _found = {}
 
 

@@ -9,8 +9,6 @@ from textbook.checks.recorded import recorded
 from textbook.checks.released import exercise
 
 STEPS, WITHIN = np.arange(0, 245, 5), 10
-
-
 FAULTS = (
     "the rate is too high",
     "an odd batch",
@@ -20,8 +18,6 @@ FAULTS = (
     "the rate ends too early",
     "nothing",
 )
-
-
 LOOK = {
     "A": "From one step on something changes no more. Is the gradient small there?",
     "B": "Compare training and validation in the second half.",

@@ -14,8 +14,6 @@ from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
 
 RATES, CHOOSING, REPORTING = [0.001, 0.002], [10], [0, 1, 2]
-
-
 STEPS, BATCH, ENOUGH, SECONDS = 200, 32, 0.8, 90
 
 

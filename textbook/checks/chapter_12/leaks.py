@@ -154,7 +154,6 @@ def _leak_cases(draw, d=4, seed=0, longer=5):
 
 # The test
 
-
 HINTS = {
     "divided by the length of the longest token": "No gradient tells it, and it shows only where a "
     "later token becomes the longest: make the change large.",
@@ -175,11 +174,7 @@ HINTS = {
     "one alone: try every place, and change what comes right after it.",
     "the sum of all tokens less those that come later": "It differs by rounding alone, below 1e-9.",
 }
-
-
 SHOWS = "An output changes with a token after it."
-
-
 SOUND = "No output changes with a token after it, only with its own and earlier ones."
 
 

@@ -17,11 +17,7 @@ from textbook.data import tasks
 from textbook.lab.report import measured
 
 KEYS, VALUES, PAIRS, WIDTH = 32, 8, (4, 8, 16), 32
-
-
 STEPS, SECONDS, ENOUGH = 120, 40, 0.6
-
-
 SEEDS = [0, 1, 2]
 
 

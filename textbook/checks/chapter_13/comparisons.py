@@ -225,11 +225,7 @@ HINTS = {
     "reports alone.",
     "honest, in another order": "The order of the runs and of the report does not matter.",
 }
-
-
 METHOD = "Draw other accuracies, several times, and compare mean and edge of all three methods."
-
-
 SOUND = (
     "It reports what the statement asks for, edges included; the smallest number of steps is none."
 )

@@ -33,8 +33,6 @@ def _bowl(budget, best, low, sizes, shares=None, dips=None, slope=0.0):
 
 
 SIZES = [2500, 5000, 9000, 17_000, 30_000, 60_000, 110_000]
-
-
 figure = [  # made up
     *_bowl(1.25e10, 6500, 2.87, SIZES[:5], slope=0.01),
     *_bowl(5e10, 18_000, 2.62, SIZES[1:6], slope=0.01),

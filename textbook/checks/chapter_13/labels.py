@@ -19,8 +19,6 @@ from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
 
 PAD, MASK, START, END = 0, 1, 2, 3
-
-
 SPECIAL = [PAD, MASK, START, END]
 
 
@@ -168,13 +166,8 @@ pretrain = exercise(
 
 # What it is worth
 
-
 METHODS, LABELS, SECONDS, GAIN = ["pretrained", "from scratch"], 20, 60, 0.1
-
-
 MOST, MOST_TAUGHT = 1500, 400  # steps
-
-
 KEYS = ["pretraining rate", "pretraining steps", "rates", "steps"]
 
 

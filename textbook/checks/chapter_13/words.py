@@ -39,8 +39,6 @@ def _mask_cases(draw, others=()):
 
 
 TYPICAL = 0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8, 0.9, 1
-
-
 SIGMAS = 5
 
 
