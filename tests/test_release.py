@@ -53,6 +53,14 @@ def some_chapters(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def all_chapters(tmp_path_factory):
+    """The book as students get it."""
+    place = tmp_path_factory.mktemp("released whole") / "book"
+    release.hand_out(ROOT, place)
+    return place
+
+
+@pytest.fixture(scope="module")
 def public():
     """The modules of all chapters, as students get them."""
     paths = (ROOT / "textbook" / "checks").glob("chapter_*/*.py")
@@ -186,6 +194,18 @@ def test_checks_say_what_they_say_here_and_give_no_answer(some_chapters, asked, 
             chapter["given"]
         )
         assert chapter["released"] < chapter["home"]
+
+
+@pytest.mark.thorough
+def test_right_answers_pass_in_all_chapters(all_chapters):
+    """What a check takes from its model answer, beside the results, has to be stored."""
+    told = run(ROOT, ROOT / "tests" / "released_book.py", all_chapters)
+    assert not told.returncode, told.stderr
+    chapters = [json.loads(line) for line in told.stdout.splitlines()]
+    assert len(chapters) == 14
+    for chapter in chapters:
+        refused = [other for other in chapter["other"] if other[1] == "passed"]
+        assert (refused, chapter["open"]) == ([], []), chapter["chapter"]
 
 
 @pytest.mark.parametrize("pattern", ONLY_FOR_INSTRUCTORS)

@@ -7,6 +7,7 @@ from textbook.chapter_06 import MultiHeadAttention, merge_heads
 from textbook.chapter_10 import DecoderBlock
 from textbook.checks.chapter_10.modules import real_mask, with_axes
 from textbook.checks.modules import drawn, loaded
+from textbook.checks.recorded import recorded
 from textbook.checks.released import exercise
 
 SIZES = 4, 2, 6  # width, heads, hidden
@@ -33,29 +34,41 @@ def _beginning_cases(draw, others=()):
         yield draw.normal(batch, k, steps, SIZES[0]), draw.normal(batch, n, SIZES[0]), mask
 
 
-def _counted(answer, x, memory, allowed):
-    """The output, and what it costs beside what the reference needs."""
+def _ran(answer, x, memory, allowed):
+    """The output, the FLOPs of the products, and how many operations run."""
     block = loaded(_block(), drawn(_block))
     with count_flops() as spent, record_operations() as names, mt.no_grad():
         output = answer(block, x, memory, allowed)
-    with count_flops() as needed, record_operations() as enough, mt.no_grad():
-        many_beginnings.reference(block, x, memory, allowed)
-    often = len(names) > 2 * len(enough)
+    return output, spent.total, len(names)
+
+
+@recorded
+def _needed(x, memory, allowed):
+    """What a right answer gives, and what it costs."""
+    return _ran(many_beginnings.reference, x, memory, allowed)
+
+
+def _counted(answer, x, memory, allowed):
+    """The output, and what it costs beside what is needed."""
+    output, spent, operations = _ran(answer, x, memory, allowed)
+    _, needed, enough = _needed(x, memory, allowed)
     return {
         "the output": output,
-        "the number of operations": "grows with the beginnings or sources" if often else "small",
+        "the number of operations": "grows with the beginnings or sources"
+        if operations > 2 * enough
+        else "small",
         "the FLOPs of the products": "as few as possible"
-        if spent.total <= needed.total
-        else f"{spent.total / needed.total:.2f} times as many as needed",
+        if spent <= needed
+        else f"{spent / needed:.2f} times as many as needed",
     }
 
 
 def _where_it_goes(check, answer, x, memory, allowed):
     """Right, but dear: what for."""
-    found, right = (_counted(each, x, memory, allowed) for each in (answer, check.reference))
+    found, (right, *_) = _counted(answer, x, memory, allowed), _needed(x, memory, allowed)
     if getattr(found["the output"], "shape", None) != x.shape:
         return None
-    if not mt.allclose(found["the output"], right["the output"]):
+    if not mt.allclose(found["the output"], right):
         return None
     if found["the number of operations"] != "small":
         return "The output is right. No loop: all sources, and all their beginnings, go at once."
