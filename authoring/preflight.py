@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 from nbgrader.utils import is_grade, is_locked, is_solution, is_task
 
-LARGEST = 32 * 2**20  # bytes of a file that is read
+LARGEST = 64 * 2**20  # bytes of a file that is read; outputs go before anything else is done
 KERNELSPEC = {"name": "python3", "display_name": "Python 3", "language": "python"}
 NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 

@@ -382,7 +382,7 @@ def make_class(release, whole=False):
             "huge file",
             functools.partial(sparse, preflight.LARGEST + 1),
             {},
-            "more than 32 MB, not read",
+            "more than 64 MB, not read",
         )
         add("pipe", os.mkfifo, {}, none)
         add("folder", os.mkdir, {}, none)
