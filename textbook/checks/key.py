@@ -5,12 +5,12 @@ from types import ModuleType
 
 from textbook.checks.exercise import CheckFailed
 
+ONLY_PUBLIC = "the hidden checks are the instructor's; this copy of the book has the public ones"
+
 
 def key_of(home: str) -> ModuleType:
     """The key of the module of this name; refused where this copy of the book has none."""
     try:
         return importlib.import_module(f"{home}_key")
     except ModuleNotFoundError:
-        raise CheckFailed(
-            "hidden checks are the instructor's; this copy of the book has the public ones"
-        ) from None
+        raise CheckFailed(ONLY_PUBLIC) from None

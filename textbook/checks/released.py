@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from textbook.checks.exercise import CheckFailed, Exercise
+from textbook.checks.key import ONLY_PUBLIC
 from textbook.checks.mistakes import Mistake
 from textbook.checks.recorded import recorded
 from textbook.checks.stored import RELEASED, NotStored, read, stored
 from textbook.checks.trial import Outcome
-
-ONLY_PUBLIC = "the hidden checks are the instructor's; this copy of the book has the public ones"
 
 
 def exercise(name: str, **settings: Any) -> Exercise:
