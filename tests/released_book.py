@@ -146,6 +146,9 @@ def main(*arguments: str) -> None:
         import textbook.checks
 
         assert Path(textbook.__file__).is_relative_to(released), textbook.__file__
+        framework = sys.modules["textbook.checks.exercise"]
+        assert list(framework.SEEDS) == [False]
+        framework.SEEDS[True] = 100, 101, 102  # for the repository's chapters, which tell by both
         for number in numbers or [f"{n:02}" for n in range(14)]:
             print(
                 json.dumps({"chapter": number, **compared(number, beside, 3 if third else 1)}),

@@ -9,7 +9,7 @@ from ..sources import BookError
 from .outcomes import store
 
 CHECKS = Path("textbook/checks")
-ONLY_FOR_INSTRUCTORS = "chapter_*/*_key.py", "chapter_*/*.txt"
+ONLY_FOR_INSTRUCTORS = "**/*_key.py", "chapter_*/*.txt"
 
 
 def hand_out_checks(folder: Path, chapters: Sequence[str] = ()) -> None:

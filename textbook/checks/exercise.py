@@ -37,7 +37,9 @@ from textbook.checks.mistakes import mistakes_of, pairs_of
 from textbook.checks.precision import in_float64
 from textbook.checks.trial import Outcome, Trial, how_it_differs, how_values_differ, watched
 
-SEEDS = {False: (0, 1, 2), True: (100, 101, 102)}
+SEEDS = {False: (0, 1, 2)}  # of public cases, and of hidden ones where these are
+with suppress(ModuleNotFoundError):
+    SEEDS[True] = importlib.import_module("textbook.checks.exercise_key").SEEDS
 SECONDS_FOR_PAIRS = 2
 DRAWN = (
     "Called again with the same arguments, your code gives something else: does it draw at random, "
