@@ -509,7 +509,7 @@ def ways_to_go_on(model, encoding, training, validation, context, samples):
         steps=5500,
         every=500,
         samples=200,
-        seeds=3,
+        seeds=5,
     ),
     lacks=partial(lacking, tiny_shakespeare),
 )
@@ -598,8 +598,9 @@ read.holds(
 # > **E3 · Yes: 1.84 to 1.85 nats after 2.0 million characters, nanoGPT has 1.88 after 1.5; and 1.53 to 1.54 after ten
 # > minutes.** *Our question*: does our decoder reach nanoGPT's loss on Shakespeare on a processor?
 # >
-# > *Measured*: Held-out nats a character, three seeds, one core: 1.84 to 1.85 after 1,000 steps and two minutes, 1.53 to
-# > 1.54 after 5,500 steps, 11.3 million characters and ten and a half minutes; 1.33 to 1.34 on the text it learned from.
+# > *Measured*: Held-out nats a character, five seeds, one core: {{11 plays: nats a character[1]}} after 1,000 steps and
+# > two minutes, {{11 plays: nats a character}} after 5,500 steps, 11.3 million characters and ten and a half minutes;
+# > {{11 plays: training nats}} on the text it learned from.
 #
 # ## 4. Which piece comes next?
 #
@@ -750,9 +751,17 @@ ways.holds(
 # > **E4 · Each does: greedily 98 to 100 of 100 words are known and 13 pairs differ; at temperature 1.5 it is 64 and
 # > 100.** *Our question*: does each way of choosing trade known words for variety?
 # >
-# > *Measured*: Shakespeare, 200 continuations, three seeds, known words and different pairs: greedy 0.98 to 1.00 and 0.13
-# > to 0.14; temperature 0.5 0.99 and 0.77 to 0.81; 1 0.87 to 0.89 and 0.97; 1.5 0.63 to 0.65 and 1.00; the five
-# > likeliest 0.95 to 0.97 and 0.88 to 0.91; a share of 0.9 0.95 to 0.96 and 0.93 to 0.95; the text itself 0.95 and 0.97.
+# > *Measured*: Shakespeare, 200 continuations, five seeds.
+# >
+# > | way | words known | pairs that differ |
+# > | --- | --- | --- |
+# > | the text itself | {{11 plays: known words[0]}} | {{11 plays: different pairs[0]}} |
+# > | greedy | {{11 plays: known words[1]}} | {{11 plays: different pairs[1]}} |
+# > | temperature 0.5 | {{11 plays: known words[2]}} | {{11 plays: different pairs[2]}} |
+# > | temperature 1 | {{11 plays: known words[3]}} | {{11 plays: different pairs[3]}} |
+# > | temperature 1.5 | {{11 plays: known words[4]}} | {{11 plays: different pairs[4]}} |
+# > | top 5 | {{11 plays: known words[5]}} | {{11 plays: different pairs[5]}} |
+# > | top 0.9 | {{11 plays: known words[6]}} | {{11 plays: different pairs[6]}} |
 #
 # ## 5. The cache
 #
@@ -907,7 +916,7 @@ saved.holds(
 # | the cost | a larger model learns more from each step | widths with equal FLOPs a step; the Transformer has 8 % more |
 # | the tricks | dropout and schedule help everybody | both have all of them; each ties its embeddings as it likes best |
 # | the care | the searched rate wins | one grid of rates for both, judged on validation sentences |
-# | the luck | one seed is an anecdote | three seeds, and an interval over the sentences |
+# | the luck | one seed is an anecdote | five seeds, and an interval over the sentences |
 # | the eyes | who looks at the test sentences tunes on them | they have no part in any choice |
 #
 # The text is Multi30k (Elliott et al., 2016), 29,000 captions of photographs in German and English; a run takes twelve
@@ -920,7 +929,7 @@ saved.holds(
 # | Ein hellbrauner Hund läuft bergauf. | A tan dog is running. | A tan dog runs **downhill**. |
 # | Asiatische Frau trägt einen Sonnenhut beim Fahrradfahren. | Asian woman wearing a sun hat is riding a bicycle. | Asian woman wearing a **sunhathing** hat riding a bicycle. |
 #
-# Both translate, both stumble, and pieces can be glued to words that nobody says. Which is better? Here are three seeds of
+# Both translate, both stumble, and pieces can be glued to words that nobody says. Which is better? Here are five seeds of
 # each:
 #
 # | | GRU with attention | Transformer | GRU, half the width | Transformer, half the width |
@@ -1704,7 +1713,7 @@ def test_report(translator, encoding, parts, beams):
         batch=64,
         every=750,
         beams=5,
-        seeds=3,
+        seeds=5,
     ),
     lacks=partial(lacking, CORPORA["Multi30k"]),
 )
@@ -1768,7 +1777,10 @@ for row, y_name in zip(panels, ("loss", "BLEU while it learns"), strict=True):
             axes.set_xlabel(x_name)
     row[0].set_ylabel(f"{y_name}\n(validation)")
 panels[0, 0].legend(fontsize=9, loc="upper right")
-panels[0, 1].set_title(f"{on}: " + ("recorded, band: 3 seeds" if contest.full else "here"))
+panels[0, 1].set_title(
+    f"{on}: "
+    + (f"recorded, band: {len(contest.best.settings_of('seed'))} seeds" if contest.full else "here")
+)
 plot.show(
     figure,
     alt="Six panels: loss and BLEU on validation sentences against steps, training FLOPs and seconds, a curve for the "
@@ -1943,7 +1955,7 @@ NARROW = {
         dropout=0.2,
         merges=3000,
         batch=64,
-        seeds=3,
+        seeds=5,
     ),
     lacks=partial(lacking, CORPORA["Multi30k"]),
 )

@@ -2586,6 +2586,42 @@ linear_longer = linear_on_more_text.run()
 
 
 # %% evidence
+# Where a pair of characters repeats, and where none does: experiment
+@mt.no_grad()
+def nats_at_repeats(model, part, length=64):
+    """The loss in windows side by side, split: did this character and the one before come before?"""
+    count = (len(part) - 1) // length
+    inputs, targets = (part[i : i + count * length].reshape(count, length) for i in (0, 1))
+    pairs = inputs * len(characters) + targets
+    again = (pairs[:, :, None] == pairs[:, None, :]).tril(-1).any(-1).flatten()
+    scores = mt.cat([model(rows) for rows in inputs.split(32)])
+    losses = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction="none")
+    return {
+        "nats where a pair repeats": losses[again].mean().item(),
+        "nats where none does": losses[~again].mean().item(),
+        "share that repeats": again.float().mean().item(),
+    }
+
+
+@lab.experiment(
+    "E6",
+    mixer=["softmax"],
+    rate=0.02,
+    steps=2,
+    full=dict(mixer=["softmax", "gated", "linear"], steps=900, seeds=5),
+)
+def losses_at_repeats(mixer, rate, steps, seed):
+    """Two blocks with this mixer, at the rate chosen for each above: its loss, split in two."""
+    blocks = [MixerBlock(WRITERS[mixer](64), 64, two_layers(64, 256)) for _ in range(2)]
+    batches = text_batches(mt.Generator().manual_seed(seed))
+    model = fitted(text_model(blocks, 64), batches, steps, rate)
+    return nats_at_repeats(model, reported_text)
+
+
+repeats = losses_at_repeats.run()
+
+
+# %% evidence
 # Losses on text: figure, tables, verdicts
 figure, axes = plot.subplots(width=7, height=2.6)
 names = on_text.best.settings_of("mixer")

@@ -852,6 +852,56 @@ chosen_by_prompt = prompts.run()
 
 
 # %% evidence
+# Few tasks or many, and up to 16 times the steps: experiment
+FURTHER = [(a, b, plus) for a in LANGUAGES for b in LANGUAGES for plus in range(10)]
+NEW = random.Random(7).sample([task for task in FURTHER if task not in TASKS], 8)  # kept out, too
+TRAINED = {7: KNOWN, 80: [task for task in FURTHER if task not in NEVER + NEW]}
+BELOW_90 = [k for k in FREE if k < 90]  # nine further it still has two digits
+
+
+@mt.no_grad()
+def right_after_one(model, tasks, rng, count=200):
+    """The share of these tasks' answers that are right after one example."""
+    right = 0
+    for i in range(count):
+        line, start = document(tasks[i % len(tasks)], rng.choices(BELOW_90, k=2))
+        tokens = signs.encode(line)[None]
+        right += bool((model(tokens[:, :-1]).argmax(-1) == tokens[:, 1:])[0, start - 1 :].all())
+    return right / count
+
+
+@lab.experiment(
+    "E4",
+    tasks=[7],
+    steps=2,
+    full=dict(tasks=list(TRAINED), steps=[1000, 4000, 16_000], seeds=5),
+)
+def prompts_of_many_tasks(tasks, steps, seed):
+    """One example in the prompt, for a model that has read documents of few or of many tasks."""
+    mt.manual_seed(seed)
+    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    rng = random.Random(seed)
+
+    def loss():
+        lines = [
+            document(rng.choice(TRAINED[tasks]), rng.choices(BELOW_90, k=6))[0][:41]
+            for _ in range(16)
+        ]
+        return next_token_loss(model, signs.encode_batch(lines, batch_first=True)[0])
+
+    list(descend(model.parameters(), loss, steps, rate=6e-3))
+    rng = random.Random(100 + seed)
+    return {
+        "trained tasks": right_after_one(model, TRAINED[tasks], rng),
+        "tasks never trained": right_after_one(model, NEVER, rng),
+        "eight others, never trained": right_after_one(model, NEW, rng),
+    }
+
+
+many_tasks = prompts_of_many_tasks.run()
+
+
+# %% evidence
 # What it says after prompts without an example, with one, and with the most: large
 for examples, title in ((0, "without an example:"), (1, "with one example:")):
     measured(title)
