@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 14 The race
 #
-# How well can you predict Shakespeare's next letter after ten minutes on one core? Chapter 11 needed
-# {{11 plays: seconds; text=tiny Shakespeare}} seconds for {{11 plays: nats a character; text=tiny Shakespeare}} nats a
-# letter. This chapter reaches {{14 whole_race: nats on the whole tenth; seconds=600}}, with the same library, the same text and about
-# as much work. (Its minutes are counted in units of work; section 1 says how.) It goes through the book once more, takes the best
+# How well can you predict Shakespeare's next letter after ten minutes on one core? Chapter 11 took {{11 plays: steps; text=tiny Shakespeare}}
+# steps of training for {{11 plays: nats a character; text=tiny Shakespeare}} nats a letter. This chapter reaches
+# {{14 whole_race: nats on the whole tenth; seconds=600}}, with the same library, the same text and about
+# as much work: what 6,000 of those steps would take. (Section 1 says how that is counted.) It goes through the book once more, takes the best
 # of it, and adds one new idea. Then it is your turn: the chapter ends with a race, not with exercises.
 #
 # **After this chapter you will be able to**
@@ -959,8 +959,9 @@ if whole.full:
 # > does the recipe predict Shakespeare after ten minutes of one core?
 # >
 # > *Measured*: nats a letter, three seeds, seconds of the race. (The 600 seconds took {{14 whole_race: seconds used; seconds=600}} seconds
-# > of processor time, on a busy machine.) Chapter 11's model, after {{11 plays: steps; text=tiny Shakespeare}} steps in
-# > {{11 plays: seconds; text=tiny Shakespeare}} seconds of processor time, has {{11 plays: nats a character; text=tiny Shakespeare}} on the whole tenth.
+# > of processor time, on a busy machine.) Chapter 11's model, after {{11 plays: steps; text=tiny Shakespeare}} steps, which are
+# > 550 seconds of the race (ten steps a second), has {{11 plays: nats a character; text=tiny Shakespeare}} on the whole tenth; the last
+# > 500 steps brought 0.01 of it.
 #
 # | | 120 seconds | 600 seconds |
 # | --- | --- | --- |
