@@ -435,7 +435,7 @@ check.conclusions(conclusions, hidden=True)
 # $$m \leftarrow 0.9\, m + 0.1\, g, \quad v \leftarrow 0.999\, v + 0.001\, g^2, \quad
 # w \leftarrow w - \text{lr}\; \frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}}.$$
 #
-# - Change all three **in place**, unrecorded. Gradients from before do not count.
+# - Change $m$, $v$ and $w$ **in place**, without recording. Gradients from before do not count.
 # - A parameter without a gradient (None) stays as it is, with its $m$ and $v$.
 #
 # *Useful*: `mt.no_grad`, `copy_`.

@@ -301,13 +301,13 @@ check.next_symbol(next_symbol, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Find, by a test, which readers of a list are broken. `reader(text, count, window)` cuts a text of $N$ tokens, $(N)$, for training with a carried state.
+# Find, by a test, which readers of a list are broken. `reader(text, count, window)` cuts a text of $N$ tokens for training with a carried state.
 # It returns a list of pairs (inputs, targets), in the order of reading. A reader is right if, for every $N >$ `count` $\cdot$ `window`,
 #
 # 1. inputs and targets are (`window`, `count`); the last pair may have fewer rows, one at least;
 # 2. each target is the token that follows its input;
 # 3. down each column the text goes on, from window to window, too;
-# 4. no place is a target twice, and fewer than `count` $\cdot$ `window` of $N - 1$ are left out.
+# 4. no place is a target twice, and fewer than `count` $\cdot$ `window` of the $N - 1$ possible ones are left out.
 #
 # Return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #

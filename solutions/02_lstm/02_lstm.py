@@ -259,7 +259,7 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 # Set the weights of an LSTM by hand, so that each of its **two units** keeps a bit. At each step it reads `write`, `slot`, `bit`, `read`, in this order:
 # `bit` is $-1$ or $+1$, the others are 0 or 1.
 #
-# - Where `write` is 1, unit 0 or 1, as `slot` says, takes the `bit`. The other keeps its own.
+# - Where `write` is 1, unit `slot` takes the `bit`. The other keeps its own.
 # - Where `write` is 0, both keep what they have, over hundreds of steps.
 # - Where `read` is 1, unit `slot` shows its bit, even one written just now: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
 # - Any other unit has $|h_t| < 0.05$.
@@ -296,11 +296,11 @@ check.two_bits(two_bits, hidden=True)
 # $(B, 4)$ each. `state` is such a pair, or None. A layer is right if
 #
 # 1. the last `h` is the last of the states;
-# 2. None means zeros, in every call;
+# 2. a `state` of None means zeros, in every call;
 # 3. `x` read in two pieces, the second from the first's last pair, gives the same;
 # 4. no sequence depends on another;
 # 5. `x` and `state` stay unchanged;
-# 6. `backward()` from the last `h` leaves a gradient at the first input of each sequence, not all zeros.
+# 6. after `backward()` from the last `h`, the gradient at the first input of each sequence is not all zeros.
 #
 # Return the numbers of the broken ones, counted from 0. Of these eight, five are:
 #

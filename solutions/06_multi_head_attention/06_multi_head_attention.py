@@ -344,7 +344,7 @@ check.favourites(favourites, hidden=True)
 #
 # *Core · hard · 35 minutes · 4 points*
 #
-# Let two heads look at two places. Each position of a memory holds $[\text{key}; \text{value}]$: a key of its own, one-hot of size $k$,
+# Set weights with which two heads look at two places. Each position of a memory holds $[\text{key}; \text{value}]$: a key of its own, one-hot of size $k$,
 # and $c$ numbers. Each row of `x` asks for two different keys of the memory, in order:
 # $[\text{one-hot of the first}; \text{one-hot of the second}]$, of size $2k$. The check computes
 #
