@@ -123,7 +123,7 @@ check.counterexamples(counterexamples, hidden=True)
 # ```
 #
 # `encoder(x, lengths)` takes `x` $(B, n, 6)$ and integers `lengths` $(B)$, and gives $(B, n, 6)$ in float64. The first `lengths[b]` positions of sentence $b$ are real, one at least.
-# It is right if **every real position gets in a batch what it gets when its sentence comes alone, without padding**, up to $10^{-9}$.
+# An encoder is right if **every real position gets in a batch what it gets when its sentence comes alone, without padding**, up to $10^{-9}$.
 #
 # - Outputs at the padding do not matter, be they NaN. Let `x` hold ordinary numbers.
 # - Try batches of one to four sentences, with up to eight positions: they show every fault.
@@ -260,7 +260,7 @@ check.reach(reach, hidden=True)
 # *Practice · medium · 30 minutes · 4 points*
 #
 # Seven language models were measured twice, as in [section 1](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
-# prefix (made-up numbers). Which leak? Which changed its weights in between? Why is the lowest not the best?
+# prefix (made up). Which leak? Which changed its weights in between? Why is the lowest curve not the best?
 
 # %%
 figure, panels = plot.subplots(1, 2, width=9.5, height=3, sharey=True)

@@ -412,7 +412,7 @@ check.rotate(rotate, hidden=True)
 # some coordinates may stay. In a right program
 #
 # 1. a row at place 0 stays as it is;
-# 2. scores, the products of a head's rows, stay when all places grow by one number;
+# 2. scores, the products of a head's rows with each other, stay when all places grow by one number;
 # 3. scores change when words move apart;
 # 4. equal rows at equal places become equal, in any head and sequence, beside any other rows;
 # 5. `x` itself stays unchanged.

@@ -391,7 +391,7 @@ check.many_beginnings(many_beginnings, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Prove it on paper, and give numbers and examples.
+# Work it out on paper: two bounds and two examples.
 #
 # ```pycon
 # >>> found = promises(T=1, V=2)  # one token out of two: p is above 1/2 or below
@@ -406,7 +406,7 @@ check.many_beginnings(many_beginnings, hidden=True)
 # - `"wrong"`: probabilities $(T, V)$ that do **not** write it, loss at most 1 % above the first bound;
 # - `"right"`: those that **do**, loss at most 1 % below the second.
 #
-# In both the right tokens are number 0, without ties.
+# In both the right token is always number 0, and nothing ties.
 #
 # <details><summary>First hint</summary>
 #
@@ -444,10 +444,10 @@ check.promises(promises, hidden=True)
 #
 # - `"future"`: scores at a place depend on **later** tokens of their own target;
 # - `"padding"`: scores depend on their own sentence's memory where `real` is False;
-# - `"batch"`: scores depend on tokens, or real memory, of **another sentence**;
+# - `"batch"`: scores depend on tokens, or on real places of the memory, of **another sentence**;
 # - `"source"`: scores at some place do **not** depend on some real place of their own memory.
 #
-# All sizes but `width`, $d$, and `vocabulary` are yours. Give a memory in float64; differences below $10^{-9}$ are none. Right scores may be $-\infty$. Six to try:
+# All sizes but `width`, $d$, and `vocabulary` are yours. Give a memory in float64; differences below $10^{-9}$ are none. A right score may be $-\infty$. Six to try:
 
 # %%
 six = check.suspects()
@@ -806,7 +806,7 @@ plot.attention(axes, looks, ["<s>", *answer], question)
 plot.show(figure, alt=f"Weights of the last cross-attention while {number} is translated")
 
 # %% [markdown]
-# The last check: it is right, it translates, and all your parts have run.
+# The last check: your model is right, it translates, and all your parts have run.
 
 # %% tests="Transformer" points=5
 check.Transformer(Transformer)
