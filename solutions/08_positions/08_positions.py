@@ -449,7 +449,7 @@ check.broken_rotations(broken_rotations, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure beyond
 #
-# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for what is reached*
+# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for the training*
 #
 # ### The measure
 #
@@ -464,7 +464,7 @@ check.broken_rotations(broken_rotations, hidden=True)
 #
 # Return the share of right answers among the targets of all batches at places **from `first` on**; None if there are none.
 #
-# - `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; the largest is the answer.
+# - `model(tokens)` gives scores $(B, n, V)$; the largest is the answer.
 # - `batches` is a list of pairs, tokens and targets $(B, n)$. A target $-100$ is none.
 # - Measure in `eval()`, and leave the model in the mode in which it came.
 #

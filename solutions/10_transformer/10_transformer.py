@@ -483,7 +483,7 @@ check.faults(faults, hidden=True)
 # %% [markdown]
 # ## 10. Your Transformer
 #
-# *Challenge · hard · 35 minutes · 10 points: one for each of five parts, five for the model*
+# *Challenge · hard · 35 minutes · 10 points: one a part, five for the model*
 #
 # Put your parts together, train them, and translate. Five are **your own answers** to sets 05 to 09: to copy them, take the `# ` in the next cell away, run it, then the five cells.
 # Where one does not pass, the library's part is used, without a point. Exercises 1, 5 and 6 are parts, too.
@@ -632,7 +632,7 @@ parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# The rest is ready: heads, norm, positions, stacks of your blocks.
+# The rest is ready:
 
 
 # %%
@@ -791,7 +791,7 @@ for number in held_out[::5]:
     print(number, *number_pieces(number), "->", "".join(translate(number)))
 
 # %% [markdown]
-# Where the last cross-attention looks, all heads together:
+# Where the last cross-attention looks:
 
 # %%
 number = next(number for number in held_out if number > 200 and number % 100 > 20 and number % 10)

@@ -448,15 +448,15 @@ check.cached_step(cached_step, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure
 #
-# *Challenge · hard · 50 minutes · 5 points: 2 for training, 3 for measuring*
+# *Challenge · hard · 50 minutes · 5 points: training 2, measurement 3*
 #
 # ### The training
 #
-# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token; `draw()` draws source $(B, n)$ and target $(B, T + 1)$, from start to end, padded with 0.
+# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token; `draw()` draws source $(B, n)$ and target $(B, T + 1)$, start and end included, padded with 0.
 #
 # - Train in place, by teacher forcing, in `train()`, on `steps` batches. Leave the model in `eval()`.
-# - The loss is the plain mean over real tokens. Return the list of losses, plain numbers.
-# - `rate` is the largest learning rate; at 0 nothing changes.
+# - The loss is the plain mean over real tokens. Return the losses, plain numbers.
+# - `rate` is the largest learning rate.
 #
 # *Try* `check.translator()`, `check.batch`, `check.share_right(model, "validation")`.
 #
@@ -485,9 +485,9 @@ check.train(train, hidden=True)
 #
 # `run(rate, seed)` returns a trained model, `score(model, data)` its share right on `"validation"` or `"test"` data.
 #
-# 1. Try all `rates` with all seeds in `choosing`. The best has the largest mean on **validation** data.
-# 2. While the best is the largest tried, try twice that; while it is the smallest, half.
-# 3. Train with the best and each seed in `reporting`; score each model **once**, on test data.
+# 1. Try all `rates` with all seeds in `choosing`: the best mean on **validation** data wins.
+# 2. While this is the largest tried, try twice it; while the smallest, half.
+# 3. Train with the best and the seeds in `reporting`; score each model **once**, on test data.
 #
 # Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data, their `"mean"` and `"spread"` (`statistics.stdev`).
 #

@@ -477,7 +477,7 @@ check.scan(scan, hidden=True)
 # True
 # ```
 #
-# - `forward(x)` has no loop over tokens, and no output depends on a later token.
+# - `forward(x)`: no loop over tokens, no look at later ones.
 # - `start(batch)` gives a tuple of tensors, batch first; `step(x, state)` leaves the old state as it is.
 # - The state holds all that is remembered, in at most $4d^2$ numbers a sequence.
 #
@@ -544,8 +544,8 @@ check.measure(measure, hidden=True)
 # %% [markdown]
 # ### Trained on recall
 #
-# Return three to six rates, each at least 3 times the one below. The check measures your mixer by your function: one layer, width 32,
-# 120 steps. On average 0.6 of the answers after 16 pairs must be right, the rate not at the edge.
+# Return three to six rates, each at least 3 times the one below. By your measurement one layer of width 32
+# must answer 0.6 right after 16 pairs and 120 steps, at a rate not at the edge.
 #
 # *Try* `check.train(OwnMixer, rate, seed)`.
 

@@ -133,7 +133,7 @@ check.training_plan(training_plan, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Each run has spent a budget on a model of some size (made up). Which stands on the wrong curve? Which curve cannot tell its best size?
+# Each run has spent a budget on a model of some size (made up). Which stands on the wrong curve? Which curve has no best?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -462,7 +462,7 @@ check.unfair(unfair, hidden=True)
 # %% [markdown]
 # ## 10. Pretrain, and measure what it is worth
 #
-# *Challenge · hard · 60 minutes · 5 points: 3 for training, 2 for what it reaches*
+# *Challenge · hard · 60 minutes · 5 points: training 3, gain 2*
 #
 # ### The training
 #
@@ -478,7 +478,7 @@ check.unfair(unfair, hidden=True)
 #
 # - Each of `steps` steps draws sentences (32 are enough) and blanks: a third of the tokens at most, none of those in `special`.
 # - At least half of the blanks show `mask`. The loss is that of the blanks alone.
-# - `rate` is the largest learning rate; at 0 nothing changes.
+# - `rate` is the largest learning rate.
 #
 # *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
 #
