@@ -485,9 +485,9 @@ check.train(train, hidden=True)
 #
 # `run(rate, seed)` returns a trained model, `score(model, data)` its share right on `"validation"` or `"test"` data.
 #
-# 1. Try all `rates` with all seeds in `choosing`: the best mean on **validation** data wins.
-# 2. While this is the largest tried, try twice it; while the smallest, half.
-# 3. Train with the best and the seeds in `reporting`; score each model **once**, on test data.
+# 1. Try all `rates` with all seeds in `choosing`: the rate with the best mean on **validation** data wins.
+# 2. While the winner is the largest tried, try twice that; while it is the smallest, half of it.
+# 3. Train with the winner and all seeds in `reporting`; score each model **once**, on test data.
 #
 # Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data, their `"mean"` and `"spread"` (`statistics.stdev`).
 #

@@ -544,8 +544,8 @@ check.measure(measure, hidden=True)
 # %% [markdown]
 # ### Trained on recall
 #
-# Return three to six rates, each at least 3 times the one below. By your measurement one layer of width 32
-# must answer 0.6 right after 16 pairs and 120 steps, at a rate not at the edge.
+# Return three to six rates, each at least 3 times the one below. By your measurement one layer of width 32, trained for 120 steps,
+# must give 0.6 of the answers after 16 pairs right, its rate not at the edge.
 #
 # *Try* `check.train(OwnMixer, rate, seed)`.
 
