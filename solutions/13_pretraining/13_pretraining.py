@@ -513,7 +513,7 @@ check.pretrain(pretrain, hidden=True)
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
 # - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
 #
-# Pretraining must gain 0.1 of the places, and twice the larger standard deviation. No choice may stand at an edge: the smallest or largest rate, or the most steps.
+# Pretraining must gain 0.1 of the places with each seed. No choice may stand at an edge: the smallest or largest rate, or the most steps.
 #
 # To try: `check.encoder()`, `check.sentences(count, seed)` (mask 1, special 0 to 3).
 
@@ -525,7 +525,7 @@ def plan():
     return {
         "pretraining steps": 1000,
         "pretraining rate": 0.003,
-        "rates": [0.0001, 0.001, 0.003, 0.01],
+        "rates": [0.0001, 0.001, 0.003, 0.01, 0.03],
         "steps": [15, 30, 60, 120],
     }
     ### END SOLUTION

@@ -78,11 +78,11 @@ def _example(check, answer, *_):
         "all runs spend their budget": _bowl(unit, 4000, 2.5, [1000, 2000, 5000, 20_000]),
         "the lowest run is the smallest": _bowl(unit, 300, 2.5, [1000, 2000, 5000, 20_000]),
         "the lowest run is the largest": _bowl(unit, 90_000, 2.5, [1000, 2000, 5000, 20_000]),
-        "a run spends 6 % too much": _bowl(
-            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {1: 1.06}, {1: 0.3}
+        "a run spends 5.5 % too much": _bowl(
+            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {1: 1.055}, {1: 0.3}
         ),
-        "a run spends 4 % too little": _bowl(
-            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {2: 0.96}
+        "a run spends 4.5 % too little": _bowl(
+            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {2: 0.955}
         ),
         "the smallest run is left out, and then the lowest stands at the edge": _bowl(
             unit, 900, 2.5, [1000, 2000, 5000, 20_000], {0: 3.0}
