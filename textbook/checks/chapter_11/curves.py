@@ -35,7 +35,7 @@ STEP = {
     "D": "Where nothing is wrong the step is None.",
     "E": "At which step does the loss jump up?",
     "F": "At which step does a loss first lie below the dotted line?",
-    "G": "From which step on does the norm of the gradient grow, and not become smaller any more?",
+    "G": "From which step on does the norm of the gradient grow, noise aside?",
 }
 
 
