@@ -511,7 +511,7 @@ check.pretrain(pretrain, hidden=True)
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
 # - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400, from which both choose, as in exercise 9.
 #
-# With **each** of three seeds 0.1 more must be right after pretraining, and no choice at the edge.
+# Pretraining must gain 0.1 of the places with **each** of three seeds. No choice may stand at an edge: the smallest or largest rate, or the most steps.
 #
 # *Try* `check.encoder()`, `check.sentences(count, seed)` (mask 1, special 0 to 3).
 
@@ -523,7 +523,7 @@ def plan():
     return {
         "pretraining steps": 1000,
         "pretraining rate": 0.003,
-        "rates": [0.0001, 0.001, 0.003, 0.01],
+        "rates": [0.0001, 0.001, 0.003, 0.01, 0.03],
         "steps": [15, 30, 60, 120],
     }
     ### END SOLUTION
