@@ -59,6 +59,7 @@ def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
         yield "asking", mt.equal(given[0], queries)
         yield "mask", mt.equal(given[2], padding)
         yield "padding", not bool((weights.mT[padding] != 0).any())
+        yield "sign", not bool((weights < 0).any())
         yield "sum", close(weights.sum(dim=-1), mt.ones(len(counts), steps).double())
         yield "output", close(outputs, weights @ memory)
         for b, n in enumerate(counts):
