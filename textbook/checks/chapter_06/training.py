@@ -189,3 +189,7 @@ def spare_heads(answer, hidden=False):
             )
         measured(f"seed {seed}: {shown}, {seconds:.0f} s")
     print(f"spare_heads: all {'hidden' if hidden else 'public'} checks passed")
+    if not hidden:
+        print(
+            "Random gates in training are dropout of whole heads, without its factor 1 / (1 - p)."
+        )
