@@ -169,8 +169,8 @@ def _kinds():
     return broken, right
 
 
-SENTENCE = "Rule 3: let a sentence attend alone, and in a batch."
-QUERY = "Rule 3: let a query ask alone, and beside others."
+SENTENCE = "Rule 2: let a sentence attend alone, and in a batch."
+QUERY = "Rule 2: let a query ask alone, and beside others."
 PADDING = (
     "Rule 1: the weights at the padding have to be exactly 0. Is there padding in each of your "
     "batches?"
@@ -182,25 +182,25 @@ REASONS = {
     "masks the weights after the softmax": "Rule 1: add up the weights where there is padding.",
     "masks with a score of -30": PADDING,
     "leaves a trace at the padding": PADDING,
-    "prefers late words": "Rule 4: let words change places.",
-    "looks one word ahead at most": "Rule 4: let words change places.",
+    "prefers late words": "Rule 3: let words change places.",
+    "looks one word ahead at most": "Rule 3: let words change places.",
     "takes the mean of the queries away": QUERY,
     "divides by the size of the whole memory": SENTENCE,
     "divides by the size of all sentences": SENTENCE,
-    "sharpens with the width of the batch": "Rule 3: add padding behind the words.",
+    "sharpens with the width of the batch": "Rule 2: add padding behind the words.",
     "takes the first sentence's padding for all": "Rule 1: give sentences different lengths.",
-    "mixes words of length 1": "Rule 2: compare the outputs with the weights times the memory.",
+    "mixes words of length 1": "Rule 1: compare the outputs with the weights times the memory.",
     "divides its outputs by the number of words": (
-        "Rule 2: compare the outputs with the weights times the memory."
+        "Rule 1: compare the outputs with the weights times the memory."
     ),
     "has weights without a sum": "Rule 1: add up the weights of each query.",
     "has weights below 0": "Rule 1: they add up to 1, but some are negative.",
     "loses a millionth of its weights": "Rule 1: add up the weights of each query, to 1e-9.",
     "sharpens with the number of queries": QUERY,
-    "writes into the memory": "Rule 5: compare the memory with a copy.",
-    "writes into the queries": "Rule 5: compare the queries with a copy.",
-    "writes into the padding": "Rule 5: compare the padding with a copy.",
-    "sharpens from call to call": "Rule 3: ask twice with the same.",
+    "writes into the memory": "Rule 4: compare the memory with a copy.",
+    "writes into the queries": "Rule 4: compare the queries with a copy.",
+    "writes into the padding": "Rule 4: compare the padding with a copy.",
+    "sharpens from call to call": "Rule 2: ask twice with the same.",
 }
 SOUND = "It breaks no rule: what else it does is its own business."
 
