@@ -87,12 +87,11 @@ check.softmax(softmax, hidden=True)
 # 1.6
 # ```
 #
-# - Row $t$ of `scores` and of `others`, both $(T, V)$, holds a model's scores of word $t$. `targets` $(T)$ holds the words that
-#   came.
-# - `share` is a number from 0 to 1, both included.
-# - A word may be so unlikely for both that floating point rounds its probability to 0. The perplexity is a number all the same.
+# - Row $t$ of `scores` (first model) and `others` (second), both $(T, V)$, holds the scores of word $t$; `targets` $(T)$ are the words.
+# - `share` is from 0 to 1, both included.
+# - Both probabilities of a word may be too small for floating point. The perplexity stays a number.
 #
-# Can the third model be better than both? The cell of the check tries it.
+# Can it be better than both? The cell of the check tries it.
 #
 # *Useful*: `gather`, `mt.logaddexp`.
 #
@@ -299,21 +298,21 @@ check.spectral_radius(spectral_radius, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Of nine programs find the broken ones, by a test. `program.value(x)` is the value of a smooth function at `x` $(n, d)$, a tensor with one element.
+# Find, by a test, which programs of a list are broken. `program.value(x)` is a smooth function of `x` $(n, d)$, a tensor with one element.
 # `program.gradient(x)` is said to be its gradient. A program is right if, for every `x` of any size,
 #
 # 1. the gradient is right, and has the shape of `x`;
-# 2. `x` is left unchanged;
+# 2. `x` stays unchanged;
 # 3. the same `x` gives the same again.
 #
-# Return the numbers of the others, counted from 0. Five are broken:
+# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_gradients(check.programs()))
 # 5
 # ```
 #
-# In a wrong gradient an element is off by more than 1 %, at numbers up to 5.
+# A wrong gradient shows within $\pm 5$: an element is off by more than 1 %.
 
 # %%
 nine = check.programs()
@@ -347,8 +346,7 @@ check.broken_gradients(broken_gradients, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Five optimizers were tried on a spiral (the numbers are made up). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to
-# report. Look first: which may be called better than which?
+# Five optimizers were tried on a spiral (the numbers are made up). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to report.
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -365,11 +363,11 @@ for run in check.table:
     print("{optimizer:8}  rate {rate:6g}  seed {seed}  {elsewhere:6} {new:6}".format(**run))
 
 # %% [markdown]
-# Return all pairs (better, worse) of names. `runs` is a list of dicts like those of `check.table`.
+# Return all pairs (better, worse) of names. `runs` is a list like `check.table`.
 #
 # - A loss of NaN counts as $+\infty$.
-# - For each optimizer choose the rate with the lowest **median** of `"elsewhere"`; there is one.
-# - Nothing is concluded where that is the smallest or the largest rate tried with it, or has fewer than five seeds.
+# - For each optimizer choose the rate with the lowest **median** of `"elsewhere"`.
+# - Leave out an optimizer whose chosen rate is the smallest or largest tried with it, or has fewer than five seeds.
 # - One is *better* if each of its `"new"` losses, at its chosen rate, is below each of the other's.
 #
 # ```pycon
@@ -417,7 +415,7 @@ check.conclusions(conclusions, hidden=True)
 #
 # ### The step
 #
-# A batch is too large for the memory, so it comes in parts. Make one step of Adam for the whole batch, and return its loss, a number.
+# Make one step of Adam for a batch that comes in parts, and return its loss, a number.
 #
 # ```pycon
 # >>> w, m, v = mt.tensor([0.0], requires_grad=True), mt.zeros(1), mt.zeros(1)
@@ -429,19 +427,18 @@ check.conclusions(conclusions, hidden=True)
 # tensor([0.1000])
 # ```
 #
-# - `parts` is a list of pairs (inputs, targets) of different lengths. `loss_of(inputs, targets)` is the **mean** loss of a part, a
-#   tensor; the batch's is the mean over **all** examples.
-# - Only one part may be in memory at a time: call `backward` for each.
-# - `means` and `squares` are Adam's $m$ and $v$ of the `parameters` before the step. With $g$ the gradient, and $t = 1$ at the first step,
+# - `parts` are pairs (inputs, targets) of different lengths. `loss_of(inputs, targets)` is a part's **mean** loss, a tensor;
+#   the batch's is the mean over **all** examples.
+# - Only one part fits into the memory: call `backward` for each.
+# - `means` and `squares` hold Adam's $m$ and $v$ of each of the `parameters`. With $g$ the gradient,
 #
 # $$m \leftarrow 0.9\, m + 0.1\, g, \quad v \leftarrow 0.999\, v + 0.001\, g^2, \quad
 # w \leftarrow w - \text{lr}\; \frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}}.$$
 #
-# - All three are changed **in place**; the step is not recorded.
-# - Gradients from before have no part in it.
+# - Change $m$, $v$ and $w$ **in place**, without recording. Gradients from before do not count.
 # - A parameter without a gradient (None) stays as it is, with its $m$ and $v$.
 #
-# *Useful*: `backward`, `mt.no_grad`, `copy_`.
+# *Useful*: `mt.no_grad`, `copy_`.
 #
 # <details><summary>First hint</summary>
 #
@@ -466,14 +463,13 @@ check.step_in_parts(step_in_parts, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# `check.trained(step, rate, steps, seed)` trains a perceptron on 90 points of a noisy spiral by your step, and returns it.
+# `check.trained(step, rate, steps, seed)` returns a perceptron that learned 90 points of a noisy spiral by your step.
 # `check.spiral(count)` draws new points $(3 \cdot \text{count}, 2)$ and the arm of each. Return a dict:
 #
 # - `"rate"` and `"steps"`, at most 200;
-# - `"right"`: the share of **new** points that the model gets right (largest of three scores), measured by you.
+# - `"right"`: the share of **new** points whose arm has the largest score, measured by you.
 #
-# The check trains your choice with the seeds 11 to 20; choose and measure with others. On new points 83 % have to be right, and `"right"` may be
-# off by 0.04. Is the share on the 90 points a good guess?
+# With the seeds 11 to 20 (use others), 83 % have to be right on average; `"right"` may be off by 0.04. Why not measure on the 90 points?
 
 
 # %% solution="chosen_training"
@@ -509,13 +505,12 @@ check.step_in_parts(step_in_parts, hidden=True)
 # ```
 #
 # - `a + b`, `a - b`, `a * b`, `a / b` of two values and `a.exp()` return new values.
-# - `result.gradients([a, b])` returns a list, the derivative with respect to each. **These are values, too**: one may calculate with them
-#   and call `gradients` on them.
-# - The derivative of `result` with respect to itself is 1, and 0 where it does not depend on a value.
+# - `result.gradients([a, b])` returns a list, the derivative with respect to each. **These are values, too**, with gradients of their own.
+# - The derivative of `result` with respect to itself is 1; to a value that it does not depend on, 0.
 # - A second call finds the same.
-# - There may be more paths than could be walked one by one, and more values in a row than Python lets a function call itself.
+# - There may be too many paths to walk each, and longer chains than Python's recursion allows.
 #
-# `data` is a number; `parents` and `slopes` are a suggestion. *Not allowed*: the library.
+# `parents` and `slopes` are a suggestion. *Not allowed*: the library.
 #
 # <details><summary>First hint</summary>
 #

@@ -114,18 +114,18 @@ check.clip_gradients(clip_gradients, hidden=True)
 # *Practice · easy · 25 minutes · 4 points*
 #
 # Without the factors $1 - h^2$, a gradient that goes back $k$ steps is multiplied by $W_{hh}^k$. Return the **largest** $k$ from 0 to
-# `most`, both included, at which this power's norm is at least `share`; None if there is none.
+# `most`, both included, at which this power's norm is at least `share`, else None.
 #
 # ```pycon
 # >>> reach(mt.tensor([[0.5, 0.0], [0.0, 0.1]]), 0.2, 10)  # 1, 0.5, 0.25, 0.125, ...
 # 2
 # ```
 #
-# - The norm is that of `np.linalg.norm(power, 2)`: how much a matrix stretches the vector that it stretches most.
-# - `W_hh` is a tensor $(H, H)$ of ordinary numbers; `share` is positive.
+# - The norm is that of `np.linalg.norm(power, 2)`: the largest factor by which a vector is stretched.
+# - `W_hh` is a tensor $(H, H)$; `share` is positive.
 # - A power may grow before it falls, and become too large or too small for floating point.
 #
-# The cell of the check has three matrices of spectral radius 0.9. Guess before: which reaches farthest? Does a real network
+# The check's cell has three matrices of spectral radius 0.9. Guess: which reaches farthest? Does a real network
 # reach farther than predicted?
 #
 # <details><summary>First hint</summary>
@@ -226,7 +226,7 @@ check.both_directions(both_directions, hidden=True)
 # - `scores, h = step(token, h)` reads one token of each sequence, $(B)$, and the state (None at first). It returns the scores
 #   $(B, V)$ of the **next** token and the new state. One text at a time will do: `mt.tensor([token])`.
 # - `texts` is a list of lists of tokens, which may be empty.
-# - `start` is the token `<s>`. It stands before every text and after it, and is in none of the lists.
+# - `start` is the token `<s>`: before and after every text, and in none of the lists.
 # - Texts may be so long that floating point rounds $P$ to 0.
 #
 # Why must the end be counted?
@@ -258,16 +258,16 @@ check.log_probability(log_probability, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# No network: what has followed the last characters in a text? And where that was never seen, what followed fewer of them?
+# No network: how likely is each symbol behind `before`, by what has followed its last characters in `text`?
 #
 # ```pycon
 # >>> next_symbol("abab", "b", "abc")  # behind b came a, once
 # {'a': 0.5, 'b': 0.3, 'c': 0.2}
 # ```
 #
-# - Begin with the run of no character and every symbol alike; then the last character of `before`, the last two, up to four.
-# - A run that is followed $N$ times, by $K$ different symbols, takes $\frac12$ off each of their counts and divides by $N$.
-# - That frees $K / 2N$. It goes to the symbols **not** seen behind the run, in proportion to what the run before gave them.
+# - Begin with equal probabilities. Take the run of no character, then the last character of `before`, the last two, up to four.
+# - A run followed $N$ times, by $K$ different symbols, takes $\frac12$ off each of their counts and divides by $N$.
+# - That frees $K / 2N$. It goes to the symbols **not** seen behind the run, in proportion to their probabilities so far.
 # - Where all symbols were seen, nothing is taken off. A run that nothing follows changes nothing.
 # - Runs may overlap: in `"aaa"`, two `"aa"`.
 #
@@ -301,29 +301,27 @@ check.next_symbol(next_symbol, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Nine programs cut a long text for training with a carried state. Find the broken ones, by a test. `reader(text, count, window)` makes, of a text $(N)$ of tokens,
-# a list of pairs (inputs, targets) in the order of reading. A reader is right if
+# Find, by a test, which readers of a list are broken. `reader(text, count, window)` cuts a text of $N$ tokens for training with a carried state.
+# It returns a list of pairs (inputs, targets), in the order of reading. A reader is right if, for every $N >$ `count` $\cdot$ `window`,
 #
 # 1. inputs and targets are (`window`, `count`); the last pair may have fewer rows, one at least;
-# 2. the target of each input is the next token of the text;
-# 3. along each column the text goes on, within windows and from one to the next;
-# 4. no place is a target twice, and of $N - 1$ possible ones fewer than `count` $\cdot$ `window` are left out.
+# 2. each target is the token that follows its input;
+# 3. down each column the text goes on, from window to window, too;
+# 4. no place is a target twice, and fewer than `count` $\cdot$ `window` of the $N - 1$ possible ones are left out.
 #
-# Return the numbers of the others, counted from 0. Five are broken:
+# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_readers(check.readers()))
 # 5
 # ```
 #
-# Give them $N >$ `count` $\cdot$ `window` tokens.
+# Which text makes this easy?
 
 # %%
 nine = check.readers()
 
 # %% [markdown]
-# Which text makes this easy?
-#
 # <details><summary>First hint</summary>
 #
 # Take a text in which each token is its own place.
@@ -353,15 +351,15 @@ check.broken_readers(broken_readers, hidden=True)
 #
 # ### The loop
 #
-# Write the training loop that carries the state and cuts the gradient. Cut `x` and `y` along time into windows of `window` steps; the
-# last may be shorter. Go through them once, in order. Return the list of their losses, as numbers.
+# Train once through `x` $(T, B, d)$ and `y` $(T, B, 1)$, in windows of `window` steps; the last may be shorter.
+# Return the list of losses, as numbers.
 #
-# - `model(inputs, h)` returns the outputs at these steps, and the state at their end, $(1, B, H)$. `h` is None at first.
-# - `loss_function(outputs, targets)` gives the loss. `x` is $(T, B, d)$, `y` $(T, B, 1)$.
-# - Each window starts from the state in which the last one ended. But where `begins` $(T, B)$ is True a **new text** begins, from zeros. It is True
+# - `model(inputs, h)` returns outputs and the state at their end, $(1, B, H)$. `h` is None at first.
+# - `loss_function(outputs, targets)` gives the loss.
+# - Each window starts from the state in which the last one ended. But where `begins` $(T, B)$ is True a **new text** begins, from zeros:
 #   at first steps of windows only.
 # - No gradient flows into earlier windows.
-# - Update `optimizer` after each window, by the gradient of its loss alone.
+# - Update after each window, by the gradient of its loss alone.
 #
 # <details><summary>First hint</summary>
 #
@@ -386,9 +384,9 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Name at each step of a stream of random symbols the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
-# on 3,000 steps of 32 streams; `check.right(model)` is the share that it recalls in new ones. Return a dict with a `"window"`, 1 to 64, and a
-# `"rate"`. With **each** of the seeds 11 to 13 (choose with others) 90 % have to be recalled. Why do short windows fail, why long ones?
+# In a stream of random symbols, name at each step the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
+# on 3,000 steps of 32 streams; `check.right(model)` is the share recalled in new ones. Return a dict with `"window"`, 1 to 64, and
+# `"rate"`. With **each** of the seeds 11 to 13 (use others), 90 % have to be recalled. Why do short windows fail, and long ones?
 
 
 # %% solution="chosen_window"
@@ -459,12 +457,12 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 #
 # *Practice · medium · 25 minutes · 3 points*
 #
-# Turn `scores` $(B, V)$ into the probabilities $(B, V)$ to sample from, by these steps in this order:
+# Turn `scores` $(B, V)$ into the probabilities $(B, V)$ to sample from, in four steps:
 #
-# 1. Divide the scores by `temperature`. At temperature 0 the likeliest token of each row has probability 1, whatever comes next.
-# 2. Unless `top_k` is None, only the `top_k` (1 to $V$) highest scores of each row stay possible.
-# 3. Softmax over what stayed possible.
-# 4. Unless `top_p` (above 0, at most 1) is None, only the fewest most probable tokens stay that have at least `top_p` together. Divide by their sum.
+# 1. Divide the scores by `temperature`. At 0, the likeliest token of each row has probability 1, whatever comes next.
+# 2. Unless `top_k` is None, keep the `top_k` (1 to $V$) highest scores of each row.
+# 3. Softmax over what is kept.
+# 4. Unless `top_p` (above 0, at most 1) is None, keep the fewest most probable tokens with at least `top_p` together. Divide by their sum.
 #
 # ```pycon
 # >>> scores = mt.tensor([[0.0, math.log(5), math.log(2), math.log(2)+1e-3]])
@@ -472,8 +470,8 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # tensor([[0.0000, 0.7141, 0.0000, 0.2859]])
 # ```
 #
-# - What is not possible has probability 0. Every token keeps its place in the row.
-# - There are no ties between scores. They may be in the thousands.
+# - What is not kept has probability 0. Every token stays at its place.
+# - Scores may be in the thousands; no two are equal.
 #
 # *Useful*: `topk`, `sort(dim, descending=True)`, `cumsum`, `gather`, `masked_fill`.
 #

@@ -120,7 +120,7 @@ check.moved_gru(moved_gru, hidden=True)
 #
 # *Practice · medium · 30 minutes · 3 points*
 #
-# Take away what one cell remembers, and see what breaks. Return the share of right answers without each unit's cell, $(H)$.
+# Take away what one cell remembers. Return the share of right answers without each unit's cell, $(H)$.
 #
 # ```pycon
 # >>> x = mt.tensor([[[1.0], [1.0], [-1.0]]])  # one step, three sequences; cells of 1/2, 1/2 and -1/2
@@ -131,7 +131,7 @@ check.moved_gru(moved_gru, hidden=True)
 #
 # - For each unit run the LSTM from zeros. At every step, as soon as $c_t$ is computed, **hold** this unit: its cell becomes its mean over
 #   the sequences. $h_t$ reads the held cell. All other units are free.
-# - The answer to a sequence is the class with the largest score; the scores are $h_T W_{out}^\top$, $(B, C)$.
+# - The answer is the class with the largest score; the scores are $h_T W_{out}^\top$, $(B, C)$.
 # - `x` is $(T, B, d)$, `answers` $(B)$. `W_ih`, `W_hh` and `b` are those of exercise 1, `W_out` is $(C, H)$.
 #
 # Below, three LSTMs have learned whether a stream has more *a* than *b*. In which does one cell count?
@@ -209,7 +209,7 @@ check.read_padded(read_padded, hidden=True)
 #
 # *Practice · medium · 20 minutes · 3 points*
 #
-# Along the straight line through the cell each step multiplies the gradient by the forget gate, at the start about $\sigma(b_f)$. Open
+# Through the cell, each step multiplies the gradient by the forget gate, at the start about $\sigma(b_f)$. Open
 # the forget gates of `lstm` so far that a share `left` of the gradient (between 0 and 1) is left after `steps` steps.
 #
 # ```pycon
@@ -219,9 +219,9 @@ check.read_padded(read_padded, hidden=True)
 # 4.047
 # ```
 #
-# - `lstm` is an `nn.LSTM` with biases, of any number of layers, in one or two directions. All forget gates are meant.
+# - `lstm` is an `nn.LSTM` with biases, of any number of layers, in one or two directions: set all its forget gates.
 # - Two biases go into a gate, `bias_ih` and `bias_hh`, $(4H)$ each: they must **add up** to $b_f$, shared as you like.
-# - All other numbers stay. Change parameters **in place**, inside `mt.no_grad()`: an optimizer may hold them.
+# - All other numbers stay. Change parameters **in place**, inside `mt.no_grad()`.
 #
 # *Useful*: `lstm.named_parameters()` gives names such as `bias_hh_l1_reverse`; `lstm.hidden_size` is $H$.
 #
@@ -256,12 +256,12 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Set the weights of an LSTM by hand, so that it is a memory with two addresses. It has **two units** and reads four numbers at each step,
-# `write`, `slot`, `bit`, `read` in this order: `bit` is $-1$ or $+1$, the others are 0 or 1. Unit 0 keeps the bit of slot 0, unit 1 that of slot 1.
+# Set the weights of an LSTM by hand, so that each of its **two units** keeps a bit. At each step it reads `write`, `slot`, `bit`, `read`, in this order:
+# `bit` is $-1$ or $+1$, the others are 0 or 1.
 #
-# - Where `write` is 1, the unit of this `slot` takes the `bit`. The other keeps its own.
+# - Where `write` is 1, unit `slot` takes the `bit`. The other keeps its own.
 # - Where `write` is 0, both keep what they have, over hundreds of steps.
-# - Where `read` is 1, the unit of this `slot` shows its bit, even if it is written just now: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
+# - Where `read` is 1, unit `slot` shows its bit, even one written just now: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
 # - Any other unit has $|h_t| < 0.05$.
 #
 # Return `W_ih` $(8, 4)$, `W_hh` $(8, 2)$ and `b` $(8)$: two rows each for $i, f, g, o$. A run starts from $h = c = 0$ and writes both slots first.
@@ -292,17 +292,17 @@ check.two_bits(two_bits, hidden=True)
 #
 # *Practice · hard · 35 minutes · 4 points*
 #
-# Find the broken ones of eight layers, by a test. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
+# Find, by a test, which layers of a list are broken. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
 # $(B, 4)$ each. `state` is such a pair, or None. A layer is right if
 #
-# 1. the last `h` is the last of the states, and None means zeros;
-# 2. `x` read in two pieces, the second from the first's last pair, gives the same;
-# 3. a sequence does not depend on others;
-# 4. without a state each call starts afresh;
-# 5. `x` and `state` are left unchanged;
-# 6. the gradient of the last `h`, by `backward()`, reaches the first input of each sequence (not each of its numbers).
+# 1. the last `h` is the last of the states;
+# 2. a `state` of None means zeros, in every call;
+# 3. `x` read in two pieces, the second from the first's last pair, gives the same;
+# 4. no sequence depends on another;
+# 5. `x` and `state` stay unchanged;
+# 6. after `backward()` from the last `h`, the gradient at the first input of each sequence is not all zeros.
 #
-# Return the numbers of the others, counted from 0. Five are broken:
+# Return the numbers of the broken ones, counted from 0. Of these eight, five are:
 #
 # ```pycon
 # >>> len(broken_layers(check.unknown_layers()))
@@ -324,7 +324,7 @@ eight = check.unknown_layers()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Keep clones of `x` and `state`. Rule 4: call with None after another call, and compare with zeros.
+# Keep clones of `x` and `state`. Rule 2: call with None after another call, and compare with zeros.
 #
 # </details>
 
@@ -349,9 +349,7 @@ check.broken_layers(broken_layers, hidden=True)
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
 # - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
 #   They say what you found, how sure that is, and what your runs do *not* show.
-# - A number stands behind the name of its setting. [The rules](../../docs/exercises.md#Open-questions).
-#
-# The check runs it, and compares your numbers with the runs.
+# - The check compares the numbers in your sentences with its runs. Each follows the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -458,8 +456,7 @@ check.lstm_step_backward(lstm_step_backward, hidden=True)
 #
 # ### The measure
 #
-# How many answers are right, by distance? Return a dict from 0, 10, ... to the share of right answers at the distances 0 to 9, 10 to 19, ...,
-# over all batches.
+# Return a dict from 0, 10, ... to the share of right answers at the distances 0 to 9, 10 to 19, ..., over all batches.
 #
 # ```pycon
 # >>> class Zero(mt.nn.Module):
@@ -470,10 +467,10 @@ check.lstm_step_backward(lstm_step_backward, hidden=True)
 # {0: 0.5, 30: 1.0}
 # ```
 #
-# - `model(tokens)` gives scores $(B, C)$ for tokens $(T, B)$; the answer is the class with the largest score.
-# - `batches` is a list of triples: tokens $(T, B)$ of any length, right answers $(B)$, distances $(B)$.
+# - `model(tokens)` gives scores $(B, C)$ for tokens $(T, B)$; the largest is its answer.
+# - `batches` is a list of triples: tokens of any length, right answers $(B)$, distances $(B)$.
 # - A group without a sequence does not appear.
-# - Measure in `eval()`. Afterwards the model is again in the mode in which it came.
+# - Measure in `eval()`. Afterwards the model is in the mode in which it came.
 #
 # <details><summary>First hint</summary>
 #
@@ -503,10 +500,10 @@ check.right_by_distance(right_by_distance, hidden=True)
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
 # - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate;
-# - `"rate"`, the largest learning rate, and `"steps"`, at most 300.
+# - `"rate"` (it falls to zero), and `"steps"`, at most 300.
 #
-# Measured are streams of up to 72 tokens. In each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others): aim at 95 %.
-# Try rates far above the usual ones. Which network can keep a state without writing it anew?
+# Measured are streams of up to 72 tokens. In each group up to 49, 90 % have to be right, with **each** of the seeds 11 to 13 (use others).
+# Try rates far above the usual ones.
 
 
 # %% solution="chosen_memory"

@@ -66,7 +66,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# Add up what a decoder says of sentences, without the padding. Return
+# Score translations, without their padding. Return
 #
 # 1. $\log P$ of each translation, $(B)$: the sum of the log-probabilities of its tokens;
 # 2. the loss: minus the mean log-probability of a token, over all real tokens of the batch.
@@ -78,7 +78,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 # (tensor([-2., -1.]), tensor(1.))
 # ```
 #
-# - `scores` $(B, T, V)$ may be in the thousands. `targets` $(B, T)$ are the tokens to be said, the end token included.
+# - `scores` $(B, T, V)$ may be in the thousands. `targets` $(B, T)$ are the tokens, with the end token.
 # - At padded positions scores may be **anything**, infinite or NaN, and tokens mean nothing. Results do not change, and the gradient there is exactly zero.
 #
 # *Not allowed*: `F.cross_entropy` and `F.nll_loss` (the operations `cross_entropy` and `amin`). *Useful*: `log_softmax`, `gather`,
@@ -125,7 +125,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 # {'padded': 11, 'sorted': 9, 'packed': 8, 'steps': 6}
 # ```
 #
-# `lengths` is a list of numbers from 1 on. They may be very large: stay with `int`.
+# `lengths` may be very large: stay with `int`.
 #
 # What is sorting good for, if batches are packed?
 #
@@ -237,7 +237,7 @@ print(scores.exp())
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Somebody begins a translation, and the machine completes it. Return what was said, $(B, T)$: with the given words and the ends, without `start`.
+# Complete a translation that somebody began. Return what was said, $(B, T)$: with the given words and the ends, without `start`.
 #
 # ```pycon
 # >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[0], [3]]), start=0, end=1, pad=0, max_length=5)
@@ -246,10 +246,10 @@ print(scores.exp())
 # ```
 #
 # - All rows first read `start`, with the state `state` $(B, H)$.
-# - `given` $(B, m)$ has the words with which each row begins, from none to $m$, then `pad`. No word is `end` or `pad`; $m$ may be 0.
+# - `given` $(B, m)$, $m \ge 0$, has the words with which each row begins, then `pad`. No word is `end` or `pad`.
 # - At each step a row says its next given word, else its likeliest token. It reads that at the next step.
 # - A row that has said `end` is filled with `pad`. To *say* `pad` ends nothing.
-# - Stop when all rows have ended, or after `max_length` steps, at least 1 and $m$.
+# - Stop when all rows have ended, or after `max_length` $\ge \max(1, m)$ steps.
 #
 # *Not allowed*: `cat`. `stack` a list of tokens.
 #
@@ -278,7 +278,7 @@ check.complete(complete, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# What did the first large translator of this kind cost (Sutskever, Vinyals and Le, 2014)? Estimate with a pencil: a tenth more or less is right. For a plain RNN:
+# What did the first large translator cost (Sutskever, Vinyals and Le, 2014)? Estimate with a pencil: a tenth more or less is right. For a plain RNN:
 #
 # ```pycon
 # >>> weights = 100 * 100 + 100 * 100  # 100 inputs, 100 units
@@ -286,7 +286,7 @@ check.complete(complete, hidden=True)
 # 3000000
 # ```
 #
-# - Two LSTMs, one reads, one writes: 4 layers of 1,000 units each.
+# - Two LSTMs of 4 layers, each layer of 1,000 units: one reads, one writes.
 # - Embeddings of 1,000 numbers, for 160,000 source and 80,000 target words.
 # - 12 million pairs of 25 source and 29 target words, each read 7.5 times: ten days on eight GPUs.
 #
@@ -339,7 +339,7 @@ for row in check.translators:
     print(f"{row['translator']:17} {about} {share:.3f} of {len(row['right'])}")
 
 # %% [markdown]
-# Sentences that both have right, or both wrong, decide nothing. Of the others one has $a$ right, the other $b$: tosses of a coin, if
+# Sentences that both have right, or both wrong, decide nothing. Of the rest one translator has $a$ right, the other $b$: tosses of a coin, if
 # both were equally good. How likely are $a$ wins **or more**?
 #
 # $$P = \sum_{k=a}^{a+b} \binom{a+b}{k} \Big/ 2^{\,a+b}$$
@@ -347,7 +347,7 @@ for row in check.translators:
 # Return the pairs `(better, worse)` of translators for which
 #
 # - both were tested on the same sentences, and neither was chosen on them;
-# - $P < 0.025$, with $a$ sentences that only the better one has right, $b$ that only the worse one has.
+# - $P < 0.025$, with $a$ for the better one.
 #
 # ```pycon
 # >>> made_up = [
@@ -390,14 +390,14 @@ check.shown_better(shown_better, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Find the broken ones of nine encoders, by a test. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, at the
+# Find, by a test, which encoders of a list are broken. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, at the
 # end of sentences of 1 to 12 words. It returns vectors $(B, H)$ in float64. An encoder is right if
 #
 # 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch and row, with any padding behind it;
 # 2. every word counts, and so does the order: another sentence of the same length has another vector;
-# 3. `tokens` and `padding` are left unchanged.
+# 3. `tokens` and `padding` stay unchanged.
 #
-# Return the numbers of the others, counted from 0. Five are broken:
+# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_encoders(check.encoders()))
@@ -454,7 +454,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 # [2, 1] 0.195
 # ```
 #
-# `state` is $(1, H)$. `beams` and `max_length` are at least 1; no two hypotheses are equally likely.
+# `state` is $(1, H)$. No two hypotheses are equally likely.
 #
 # *Not allowed*: `index_select`.
 #
@@ -492,7 +492,7 @@ check.beam_search(beam_search, hidden=True)
 #
 # $$s_t = \mathrm{GRU}\big([E_{y_{t-1}}; c],\, s_{t-1}\big), \qquad \text{scores}_t = \text{out}(s_t) .$$
 #
-# - `source` $(B, n)$ are the words, `padding` $(B, n)$ is True at their padding, `inputs` $(B, T)$ is what the decoder reads.
+# - `inputs` $(B, T)$ holds $y_0 \dots y_{T-1}$: what the decoder reads at steps 1 to $T$.
 # - Return the scores, $(B, T, V)$. Keep `__init__` as it is. `pack_padded_sequence` helps.
 #
 # <details><summary>First hint</summary>
@@ -549,7 +549,7 @@ check.training_step(training_step, hidden=True)
 #
 # `check.trained(Translator, training_step, (width, hidden, rate, steps), seed)` trains your model on English numbers and their German names, in half a minute.
 # `check.Numbers()` has `held_out(seed)`, new pairs, and `batch(pairs)`; `check.share_right(model, batch)` measures. Return
-# a dict with `"width"` (at most 64), `"hidden"` (96), `"rate"` (it falls to zero) and `"steps"` (250). With **each** of the seeds 11 and 12 (choose with others)
+# a dict with `"width"` (at most 64), `"hidden"` (at most 96), `"rate"` (it falls to zero) and `"steps"` (at most 250). With **each** of the seeds 11 and 12 (use others),
 # 75 % of 200 new numbers have to be right.
 
 

@@ -71,7 +71,7 @@ check.leave_one_out(leave_one_out, hidden=True)
 #
 # *Core · easy · 25 minutes · 4 points*
 #
-# Write dot-product attention (not scaled) that survives whatever a batch may hold. Return outputs $(B, T, d_v)$ and weights $(B, T, n)$.
+# Write dot-product attention (not scaled) that survives any batch. Return outputs $(B, T, d_v)$ and weights $(B, T, n)$.
 #
 # ```pycon
 # >>> keys = mt.tensor([[[1.0], [math.nan]], [[math.inf], [2.0]]])
@@ -82,13 +82,13 @@ check.leave_one_out(leave_one_out, hidden=True)
 # ```
 #
 # - `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$, `padding` $(B, n)$. Scores may be in the hundreds.
-# - A padded word has the weight exactly 0; over the words the weights of a query add up to 1.
+# - A padded word has the weight exactly 0; the weights of a query add up to 1.
 # - A source may be **empty**, all padding. Then weights and outputs are 0.
-# - The padding of keys and values may hold **anything**, infinite or not a number. It changes nothing, and its gradient is exactly 0.
+# - The padding of keys and values may hold **anything**, infinite or NaN. It changes nothing, and its gradient is exactly 0.
 #
 # *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `masked_fill`, `softmax`.
 #
-# The weight of a padded word is 0. Why is that not enough if its value is infinite?
+# Why is a weight of 0 not enough if the value is infinite?
 #
 # <details><summary>First hint</summary>
 #
@@ -116,7 +116,7 @@ check.attend(attend, hidden=True)
 #
 # *Practice · easy · 25 minutes · 3 points*
 #
-# What does a score function cost before it runs? $T$ queries meet $n$ keys, all of $d$ numbers; $r$ is the rank. Return a dict with the FLOPs of
+# What does a score function cost? $T$ queries meet $n$ keys, all of $d$ numbers; $r$ is the rank. Return a dict with the FLOPs of
 # all scores. Count the products of matrices; a multiplication with its addition is two FLOPs.
 #
 # - `"dot product"`: $s^\top h$;
@@ -224,11 +224,10 @@ check.pair_table(pair_table, hidden=True)
 # Return a dict with a verdict for each of `names`: `"at once"` if it is learned after `steps` steps; else `"later"` if after `10 * steps`; else
 # `"not yet"`. *Learned* means, at each budget by itself:
 #
-# - of `rates` choose the one with the largest share with seed 0 (of equal ones, either);
+# - of `rates` choose the one with the largest share with seed 0;
 # - with this rate each of the seeds 1 to 5 gets 0.9 or more.
 #
-# Below, chapter 04's question is tried on short stories: which animal came last? One of the three readers will **never** know. Which, and why can
-# no run show that?
+# Below, three readers say which animal came last in a short story. One of them will **never** know. Which, and why can no run show that?
 #
 # <details><summary>First hint</summary>
 #
@@ -260,8 +259,8 @@ check.ten_times(ten_times, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Translators with different scores were trained with several seeds (the numbers are made up). `"steps to 90 %"` has for each seed
-# the steps to 90 %; None, if not within `"steps run"`. By the numbers of `"chosen on"` the rate was chosen.
+# Translators with different scores were trained with several seeds (the numbers are made up). `"steps to 90 %"` has the steps of each seed;
+# None, if 90 % was not reached within `"steps run"`. `"chosen on"` names the data that chose the rate.
 
 # %%
 for row in check.scores:
@@ -283,7 +282,7 @@ for row in check.scores:
 # [('A', 'B')]
 # ```
 #
-# A seed that has not arrived needs one step more at least. "additive" has the lowest numbers with $H = 64$: is it faster than "multiplicative"? Which
+# A seed with None needs more than `"steps run"`. "additive" has the lowest numbers with width 64: is it faster than "multiplicative"? Which
 # row of "mean" tells more?
 #
 # <details><summary>First hint</summary>
@@ -316,16 +315,15 @@ check.learns_faster(learns_faster, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Of nine programs find the broken ones, by a test. `attend(queries, memory, padding)` takes queries $(B, T, d)$, a memory $(B, n, d)$ of keys that are values, too, and `padding`
-# $(B, n)$ at the ends; no sentence is empty. It returns outputs $(B, T, d)$ and weights $(B, T, n)$, by a score of its own. It is right if
+# Find, by a test, which programs of a list are broken. `attend(queries, memory, padding)` takes queries $(B, T, d)$, a memory $(B, n, d)$ of keys that are values, too,
+# and `padding` $(B, n)$ at the ends; no sentence is empty. It returns outputs $(B, T, d)$ and weights $(B, T, n)$, by a score of its own. It is right if
 #
-# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1;
-# 2. the output is the weighted sum of the memory;
-# 3. both depend on this query and the words of its sentence alone, whatever the padding;
-# 4. if words change places, their weights go along;
-# 5. the arguments are left unchanged.
+# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1. The output is the weighted sum of the memory;
+# 2. both depend on this query and the words of its sentence alone, whatever the padding;
+# 3. if words change places, their weights go along;
+# 4. the arguments stay unchanged.
 #
-# Return the numbers of the others, counted from 0. Five are broken:
+# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_attentions(check.programs()))
@@ -347,7 +345,7 @@ nine = check.programs()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Ask it of the words in the opposite order, without padding: that tests rules 3 and 4 at once.
+# Ask it of the words in the opposite order, without padding: that tests rules 2 and 3 at once.
 #
 # </details>
 
@@ -409,7 +407,7 @@ check.Queries(Queries, hidden=True)
 # The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`?
 # `check.trained(Queries, queries, rate, steps, question, seed)` trains a plain RNN with your pooling;
 # `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and `"steps"` (at most 400): one
-# choice for both questions. With **each** of the seeds 11 to 13 (choose with others) 85 % have to be right.
+# choice for both questions. With **each** of the seeds 11 to 13 (use others), 85 % have to be right.
 
 
 # %% solution="reading_plan"

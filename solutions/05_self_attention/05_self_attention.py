@@ -116,7 +116,7 @@ check.attention(attention, hidden=True)
 # *Practice · medium · 25 minutes · 4 points*
 #
 # A layer may know things that stand in no sentence. So it has `slots` places of its own, each with a key and a value that are parameters.
-# Every token may look at them as it looks at tokens. Write both methods.
+# Write both methods.
 #
 # ```pycon
 # >>> layer = SelfAttention(width=4, key_size=2, slots=3)
@@ -124,12 +124,10 @@ check.attention(attention, hidden=True)
 # (minitorch.Size([5, 4]), minitorch.Size([3, 2]), minitorch.Size([3, 4]))
 # ```
 #
-# - `__init__` makes three layers without biases: `self.query`, `self.key` (`key_size` numbers each) and `self.value` (`width` numbers).
-# - It makes two parameters of random numbers, `self.slot_keys` and `self.slot_values`.
+# - `__init__` makes three linear layers without biases: `self.query`, `self.key` (`key_size` numbers each) and `self.value` (`width` numbers).
+# - It makes two random parameters, `self.slot_keys` and `self.slot_values`.
 # - `forward` takes tokens $(\dots, n, \text{width})$, with any leading axes, and returns outputs of the same shape.
-# - Each token shares **one** softmax among the $n$ tokens and the slots, its scores divided by the square root of `key_size`.
-#
-# (`nn.Linear(a, b)` stores its matrix as $(b, a)$: `self.query.weight` is $Q^\top$.)
+# - Each token has **one** softmax over the $n$ tokens and the slots, its scores divided by the square root of `key_size`.
 #
 # *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `nn.Parameter`, `mt.cat`.
 #
@@ -253,7 +251,7 @@ check.moved_by_score(moved_by_score, hidden=True)
 # True
 # ```
 #
-# - Some layers notice few of all permutations, or one and not another, or show it at one token alone.
+# - Some layers notice few permutations, or show it at one token alone.
 # - One that notices no exchange of two tokens may well notice two exchanges, one after the other.
 # - Rounding differs by less than $10^{-9}$. What a layer notices shows by more than $10^{-6}$.
 #
@@ -348,9 +346,7 @@ check.by_distance(by_distance, hidden=True)
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
 # - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
 #   They say what you found, how sure that is, and what your runs do *not* show.
-# - A number stands behind the name of its setting. [The rules](../../docs/exercises.md#Open-questions).
-#
-# The check runs it, and compares your numbers with the runs.
+# - The check compares the numbers in your sentences with its runs. Each follows the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -453,8 +449,7 @@ check.self_attention_gradient(self_attention_gradient, hidden=True)
 #
 # ### The measure
 #
-# Measure a model where it cannot have learned by heart. Return the share of right answers among all targets of the sentences that are **not among
-# those seen**.
+# Return the share of right answers among all targets of the sentences that are **not among those seen**.
 #
 # ```pycon
 # >>> class Zero(nn.Module):
@@ -465,12 +460,12 @@ check.self_attention_gradient(self_attention_gradient, hidden=True)
 # 1.0
 # ```
 #
-# - `model(tokens)` gives scores $(B, n, C)$ for tokens $(B, n)$; the answer is the class with the largest score.
+# - `model(tokens)` gives scores $(B, n, C)$ for tokens $(B, n)$; the largest is its answer.
 # - `sentences` $(N, n)$ are tokens, `targets` $(N, n)$ the right classes; where a target is $-100$, nothing is asked.
-# - `seen` $(M, n)$ holds all sentences of training, token for token.
+# - `seen` $(M, n)$ holds all sentences of training.
 # - A sentence that comes twice (with the same targets) counts once.
 # - Return None if no target is left.
-# - Measure in `eval()`. Afterwards the model is again in the mode in which it came.
+# - Measure in `eval()`. Afterwards the model is in the mode in which it came.
 #
 # <details><summary>First hint</summary>
 #
@@ -500,9 +495,9 @@ check.right_unseen(right_unseen, hidden=True)
 #
 # - `"divisor"` of the scores: `"1"`, `"root"` (of 64) or `"d"` (64);
 # - `"positions"`: True if a learned vector for the place is added to each token;
-# - `"rate"`, the largest learning rate, and `"steps"`, at most 150.
+# - `"rate"` (it falls to zero), and `"steps"`, at most 150.
 #
-# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13 (choose with others). What share is right without positions, at best?
+# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13 (use others). What share is right without positions, at best?
 
 
 # %% solution="chosen_layer"

@@ -71,21 +71,21 @@ check.chunk_mask(chunk_mask, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Six people have written the mask of a causal model. Sentence $b$ has `lengths[b]` tokens, then padding, up to $n$ places. Read them:
+# Six people have written the mask of a causal model. Sentence $b$ has `lengths[b]` tokens, then padding, $n$ places in all:
 
 # %%
 for program in check.written.values():
     print(inspect.getsource(program))
 
 # %% [markdown]
-# Return a dict from each letter to None, if its mask is always right, or to a pair for which it is **not**: a list of lengths, and $n$.
+# Return a dict from each letter to None, if its mask is always right, or to lengths and $n$ for which it is **not**: a pair like `([2], 2)`.
 #
 # - A right mask is boolean, $(B, n, n)$.
-# - A token may look at the tokens up to itself, and at nothing else.
-# - A query of padding may look at anything, but at something.
+# - A token looks at itself, at all tokens before it, and at nothing else.
+# - A query of padding looks at something, no matter what.
 # - Lengths go from 1 to $n$; $n$ is at most 8.
 #
-# Three are right, and one of these never asks for the lengths. How can that be?
+# Three are right; one of these never asks for the lengths. Why can it?
 #
 # <details><summary>First hint</summary>
 #
@@ -115,19 +115,18 @@ check.counterexamples(counterexamples, hidden=True)
 #
 # *Core · medium · 35 minutes · 4 points*
 #
-# Write the test that finds a wrong padding mask. Return the numbers of the wrong encoders, counted from 0. Of these eight five are:
+# Write a test of padding masks. Return the numbers of the encoders that fail it, from 0. Of these eight five do:
 #
 # ```pycon
 # >>> len(reading_padding(check.suspects()))
 # 5
 # ```
 #
-# `encoder(x, lengths)` makes of `x` $(B, n, 6)$ an output $(B, n, 6)$ in float64. Of sentence $b$ the first `lengths[b]` positions are real, one at least. A sentence
-# alone comes without padding. An encoder is right if **every real position gets in a batch what it gets alone**, up to $10^{-9}$.
+# `encoder(x, lengths)` takes `x` $(B, n, 6)$ and integers `lengths` $(B)$, and gives $(B, n, 6)$ in float64. The first `lengths[b]` positions of sentence $b$ are real, one at least.
+# An encoder is right if **every real position gets in a batch what it gets when its sentence comes alone, without padding**, up to $10^{-9}$.
 #
-# - What it returns at the padding does not matter, be it NaN.
-# - Four sentences and eight positions show every fault; some show with some numbers of sentences only.
-# - Let `x` hold ordinary numbers.
+# - Outputs at the padding do not matter, be they NaN. Let `x` hold ordinary numbers.
+# - Try batches of one to four sentences, with up to eight positions: they show every fault.
 
 # %%
 eight = check.suspects()
@@ -260,8 +259,8 @@ check.reach(reach, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven language models were measured twice, as in [section 1 of the chapter](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
-# prefix, at each of eight positions (made-up numbers). Which leak? The two losses of one belong to different weights: how can one tell? Why is the lowest curve not the best model?
+# Seven language models were measured twice, as in [section 1](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
+# prefix (made up). Which leak? Which changed its weights in between? Why is the lowest curve not the best?
 
 # %%
 figure, panels = plot.subplots(1, 2, width=9.5, height=3, sharey=True)
@@ -282,7 +281,7 @@ for run in check.runs:
 #
 # - `"verdicts"`, a dict from each model: `"measured wrongly"` if its losses at the **last** position differ; else `"leaks"` if they differ
 #   anywhere; else `"no leak seen"`;
-# - `"best"`: the model with the lowest mean loss from the prefix, of those with no leak seen whose `"text"` is `"held out"`; None if there is none.
+# - `"best"`: of those with no leak seen whose `"text"` is `"held out"`, the model with the lowest mean loss from the prefix, or None.
 #
 # ```pycon
 # >>> judged([{"model": "A", "text": "held out", "in one pass": [1.0, 2.0], "from the prefix": [3.0, 2.0]}])
@@ -320,19 +319,19 @@ check.judged(judged, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 5 points*
 #
-# The vocabulary has the tokens 0 to $V - 1$; `self.start` is a start token with the number $V$. Write two methods; keep `__init__` as it is.
+# Tokens are 0 to $V - 1$; the start token `self.start` is $V$. Write two methods; keep `__init__`.
 #
 # `forward(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$:
 #
-# - embed with `self.embedding`; make queries, keys and values with `self.query`, `self.key`, `self.value`;
+# - embed; make queries, keys and values by their layers;
 # - attend with a causal mask, one head, scores divided by $\sqrt d$;
 # - return `self.output` of the result: no softmax, no positions, no residual connection.
 #
-# `loss(tokens, lengths)` returns the mean cross-entropy over all real tokens of the batch. The model reads the start token, then all tokens but the last:
+# `loss(tokens, lengths)` is the mean cross-entropy over all real tokens. The model reads the start token, then all tokens but the last:
 #
 # $$L = -\frac{1}{\sum_b \text{length}_b} \sum_{b} \sum_{t < \text{length}_b} \log p(\text{token}_{b,t} \mid \text{start}, \text{token}_{b,0}, \dots, \text{token}_{b,t-1})$$
 #
-# The first `lengths[b]` tokens of text $b$ are real; behind them stand any tokens.
+# The first `lengths[b]` tokens of text $b$ are real; any tokens may follow.
 #
 # *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `F.cross_entropy` wants the classes in axis 1; it has `reduction="none"` and `ignore_index`.
 #
@@ -406,7 +405,7 @@ check.masked_attention(masked_attention, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 4 points*
 #
-# Write greedily, for prompts of different lengths.
+# Continue prompts of different lengths greedily.
 #
 # ```pycon
 # >>> after = lambda tokens, allowed: F.one_hot((tokens + 1) % 5, 5).float()  # the next number
@@ -415,12 +414,11 @@ check.masked_attention(masked_attention, hidden=True)
 # ```
 #
 # `model(tokens, allowed)` takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$. Its scores $(B, n, V)$ at position $i$ are for the token after it.
-# It was trained with a causal mask, without padding, and knows only the order of what it looks at. So padding that nobody looks at may stand anywhere.
+# It was trained with a causal mask, and knows order but no places: padding that nobody looks at may stand anywhere.
 #
-# - `prompts` is a list of lists of tokens, none empty. Any may occur: none stands for padding.
-# - A continuation takes the likeliest token, reads it, takes the next.
-# - It ends when it has `count` tokens, or with a new token `end`, included.
-# - It is what the prompt would give alone; but all go through the model together, in at most `count` calls.
+# - `prompts` holds lists of tokens, none empty. Every token may occur: none is kept for padding.
+# - A continuation takes the likeliest token, reads it, takes the next. It ends when it has `count` tokens, or with a new `end`, included.
+# - It is what its prompt gives alone; but all run together, in at most `count` calls of the model.
 #
 # <details><summary>First hint</summary>
 #
@@ -447,16 +445,17 @@ check.continue_prompts(continue_prompts, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 4 points*
 #
-# Measure a leak against what an honest model can do. Each of six symbols depends on the one before it: row $a$ of `transitions` $(6, 6)$ holds the
-# probabilities of what follows symbol $a$. On new windows no honest model has a lower loss than
+# Measure a leak against what an honest model can do. In a text of six symbols, row $a$ of `transitions` $(6, 6)$ holds the
+# probabilities of what follows symbol $a$. On new text no honest model has a lower loss than
 #
 # $$H = -\sum_a \pi_a \sum_b p(b \mid a) \log p(b \mid a), \qquad \pi_b = \sum_a \pi_a\, p(b \mid a), \qquad \sum_a \pi_a = 1,$$
 #
 # where $\pi_a$ is the share of symbol $a$. Return $H$ minus the loss of a trained model, a number; with a right mask, 0 or a little below.
 #
-# - `attend` is a way to attend, as in `check.ways`. Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`.
-# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`. 250 steps of 64 windows at the rate 0.01 will do; there are 60 seconds.
+# - Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`. It makes of symbols $(B, 8)$ scores $(B, 8, 6)$.
+# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`: 250 steps of 64 windows at the rate 0.01 will do.
 # - `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$. Measure on 2,000 new windows at least, all positions in one pass.
+# - `attend` is a way to attend, as in `check.ways`.
 #
 # <details><summary>First hint</summary>
 #

@@ -32,7 +32,7 @@ progress.show("08")
 #         [121., 122.]])
 # ```
 #
-# A model puts two beside each word: $p_t$ of size $N$ for its place $t$, and $g_s$ of size $S$ for its segment $s$. A linear layer follows, $[x; p_t; g_s]\,$`weight.T` $+$ `bias`.
+# A model puts two of them beside each word: $p_t$ of size $N$ for its place $t$, and $g_s$ of size $S$ for its segment $s$. A linear layer follows, $[x; p_t; g_s]\,$`weight.T` $+$ `bias`.
 # Return `matrix` $(d, m)$ and `table` $(S, N, m)$, such that for every word $x$ it gives
 #
 # $$x\, \text{matrix} + \text{table}[s, t] .$$
@@ -202,9 +202,9 @@ check.shift_matrix(shift_matrix, hidden=True)
 #
 # Pair $m$ of $d \ge 4$ coordinates turns by $\omega_m = \text{base}^{-2m/d}$ a place, $m = 0, \dots, d/2 - 1$. A model was trained on `trained` words, the last at place `trained - 1`; now it gets `longer` words. Return a dict:
 #
-# - `"pairs that have been around"`: how many pairs had at the last trained place turned by $2\pi$ or more;
-# - `"squeeze"`: what places are multiplied by, so that the last stands where the last trained one stood;
-# - `"base"`: a larger base. With it the **slowest** pair has, at the longer text's last place, the angle that the old base gave at the last trained place.
+# - `"pairs that have been around"`: how many had turned by $2\pi$ or more at the last trained place;
+# - `"squeeze"`: the factor that brings the new last place to the last trained one;
+# - `"base"`: the larger base that gives the **slowest** pair, at the new last place, the angle that it had at the last trained one.
 #
 # By how much do neighbours differ in the *fastest* pair, with each remedy?
 #
@@ -247,13 +247,13 @@ check.longer_context(longer_context, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask your own question about positions in longer texts, and answer it by runs. For example: does a scheme that lags behind catch up at a rate of its own? `check.trained` and
+# Ask your own question about positions in longer texts, and answer it by runs. For example: does a slow scheme catch up at its own rate? `check.trained` and
 # `check.sequences` train and measure on the task of exercise 10.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
-#   They say what you found, how sure that is, and what your runs do *not* show.
-# - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
+# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, `"fixed"`, a dict of numbers that you chose, and three `"sentences"`:
+#   what you found, how sure that is, what your runs do *not* show.
+# - A number stands behind the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -401,21 +401,21 @@ check.rotate(rotate, hidden=True)
 #
 # *Practice · hard · 35 minutes · 4 points*
 #
-# Return the numbers of the broken programs, counted from 0. Of these nine five are:
+# Return the numbers of the broken programs, from 0. Of these nine five are:
 #
 # ```pycon
 # >>> len(broken_rotations(check.programs()))
 # 5
 # ```
 #
-# `rotate(x, places)` gets `x` $(B, h, n, d)$ and $n$ integers, 0 or more, for all sequences. Which coordinates make pairs, how many
-# turn, the direction and the base are free. In a right program
+# `rotate(x, places)` gets `x` $(B, h, n, d)$ and `places` $(n)$, integers from 0, for all sequences. Pairs, direction and base are free, and
+# some coordinates may stay. In a right program
 #
 # 1. a row at place 0 stays as it is;
-# 2. the scores, products of a head's rows with each other, stay when all places grow by the same number;
-# 3. the scores change when words move apart, in every head of every sequence;
-# 4. a row depends on its own numbers and place alone, not on other rows, heads or sequences;
-# 5. `x` itself is left unchanged.
+# 2. scores, the products of a head's rows with each other, stay when all places grow by one number;
+# 3. scores change when words move apart;
+# 4. equal rows at equal places become equal, in any head and sequence, beside any other rows;
+# 5. `x` itself stays unchanged.
 #
 # Differences below $10^{-9}$ in float64 are rounding.
 
@@ -449,7 +449,7 @@ check.broken_rotations(broken_rotations, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure beyond
 #
-# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for what is reached*
+# *Challenge · hard · 35 minutes · 4 points: 2 for the measure, 2 for the training*
 #
 # ### The measure
 #
@@ -462,11 +462,11 @@ check.broken_rotations(broken_rotations, hidden=True)
 # (0.5, 1.0)
 # ```
 #
-# Return the share of right answers among all targets at the places **from `first` on**, of all batches together; None if there are none.
+# Return the share of right answers among the targets of all batches at places **from `first` on**; None if there are none.
 #
-# - `model(tokens)` gives scores $(B, n, V)$ for tokens $(B, n)$; the largest is the answer.
-# - `batches` is a list of pairs, tokens and targets $(B, n)$, of several sizes. A target $-100$ is none.
-# - Measure in `eval()`. Afterwards the model is in the mode in which it came.
+# - `model(tokens)` gives scores $(B, n, V)$; the largest is the answer.
+# - `batches` is a list of pairs, tokens and targets $(B, n)$. A target $-100$ is none.
+# - Measure in `eval()`, and leave the model in the mode in which it came.
 #
 # <details><summary>First hint</summary>
 #
@@ -491,14 +491,14 @@ check.right_beyond(right_beyond, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains a model of one layer and one head on 8 to 20 tokens;
+# Say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains one head on 8 to 20 tokens;
 # `check.sequences(batch, n)` draws tokens and targets. Return a dict:
 #
 # - `"scheme"`: `"table of places"`, `"sinusoids"`, `"relative"`, `"rotary"` or `"ALiBi"`;
 # - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one;
 # - `"rate"`, the largest of Adam, and `"steps"`, at most 250.
 #
-# The check trains your choice with the seeds 11 to 13 (choose with others). With **each**, 90 % have to be right at the places 20 to 63 of longer texts, by your measure.
+# By your measure 90 % must be right at places 20 to 63, with **each** of the seeds 11 to 13. Choose with others.
 
 
 # %% solution="chosen_scheme"

@@ -117,15 +117,11 @@ check.FeedForward(FeedForward, hidden=True)
 #
 # An input of size 1 goes past `parts` parts. Each gives a vector of size `a`, independent of all before it, so **squares of sizes add up**.
 #
-# - Pre-norm adds each part to the sum, nothing else.
-# - Post-norm then divides each sum by its size.
-# - A *share* is the size of a contribution, after all later divisions, by that of the sum.
+# - Pre-norm adds each part to the sum. Post-norm then divides each sum by its size.
+# - A *share* is a contribution's size in the result, after all divisions, divided by the result's size.
 #
-# Return a dict:
-#
-# - `"size of the sum, pre-norm"`, after all parts;
-# - `"input, pre-norm"` and `"last part, pre-norm"`: their shares in that sum;
-# - `"input, post-norm"` and `"last part, post-norm"`: their shares in what the last norm gives.
+# Return a dict: `"size of the sum, pre-norm"`, and the shares `"input, pre-norm"`, `"last part, pre-norm"`,
+# `"input, post-norm"` and `"last part, post-norm"`.
 #
 # Guess for 24 parts, $a = 1$: which keeps more of the input?
 #
@@ -258,9 +254,9 @@ check.batch_statistics(batch_statistics, hidden=True)
 # trains a stack of exercise 10 and returns its losses.
 #
 # - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
-#   They say what you found, how sure that is, and what your runs do *not* show.
-# - A number stands behind the name of its setting. [Which numbers may](../../docs/exercises.md#Open-questions), and how a person reads it.
+# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, `"fixed"`, a dict of numbers that you chose, and three `"sentences"`:
+#   what you found, how sure that is, what your runs do *not* show.
+# - A number stands behind the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -408,7 +404,7 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 # {'slow': ([0, 0, 2], 'learns later'), 'shut': ([0, 0, 0], 'never seen to')}
 # ```
 #
-# Return a dict from each setting to a pair: how many seeds *have learned* after `budget` steps, after 3 and 10 times as many; and the first verdict that holds:
+# Return a dict from each setting to a pair: how many seeds *have learned* after `budget` steps, after 3 and after 10 times as many; and the first verdict that holds:
 #
 # - `"learns"`: all seeds after one budget;
 # - `"learns later"`: all after ten;
@@ -417,7 +413,7 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 #
 # A run has learned after $s$ steps if the last ten of its first $s$ losses have a mean below `goal`.
 #
-# `train` returns the losses of all steps. A longer run begins like a shorter one: train each setting with each seed **once**. `budget` is at least 10.
+# A longer run begins like a shorter one: train each setting with each seed **once**.
 #
 # <details><summary>First hint</summary>
 #
@@ -459,7 +455,7 @@ check.at_ten_times(at_ten_times, hidden=True)
 #
 # ### The measure
 #
-# When has a deep stack learned? `losses` holds the loss of each step. Return after how many steps the **mean of the last** `window` losses was below `goal` for the first time; None
+# When has a deep stack learned? Return after how many steps the **mean of the last** `window` of its `losses` was below `goal` for the first time; None
 # if never.
 #
 # ```pycon
@@ -467,7 +463,7 @@ check.at_ten_times(at_ten_times, hidden=True)
 # 3
 # ```
 #
-# A loss may be NaN: a window with it is not below the goal, a later one may be.
+# A window with NaN is not below the goal; a later one may be.
 #
 # <details><summary>First hint</summary>
 #
@@ -492,14 +488,14 @@ check.steps_needed(steps_needed, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Twelve small networks and a linear layer have to give back a vector in reverse order.
-# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains one and returns its losses. Return a dict:
+# A stack of twelve small networks and a linear layer has to reverse a vector.
+# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains it and returns the losses. Return a dict:
 #
 # - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`;
 # - `"start"`, above 0, at most 1: what the last matrix of each network is multiplied by at first;
 # - `"rate"` of Adam, below 1, and `"warm-up"`, 0 to 199: over how many steps it rises.
 #
-# The check trains your choice with the seeds 11 to 13 (choose with others). With **each**, the mean of the last 10 losses has to be below 0.15 within 150 steps.
+# With **each** of the seeds 11 to 13 the mean of the last 10 losses must be below 0.15 within 150 steps. Choose with others.
 
 
 # %% solution="chosen_stack"
@@ -519,4 +515,4 @@ check.steps_needed(steps_needed, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Stack blocks between an embedding and a linear layer, and mask the future: a language model. Chapter 10 builds the whole Transformer.
+# Next, in [chapter 10](../../notebooks/10_transformer.ipynb): the whole Transformer.

@@ -140,7 +140,7 @@ check.three_masks(three_masks, hidden=True)
 #
 # The chapter's `Transformer(vocabulary, width, heads, hidden, layers)` has:
 #
-# - one embedding for source and target, and an output layer with a bias;
+# - one embedding for source and target, positions without weights, an output layer with a bias;
 # - attentions of four matrices without biases, networks with biases;
 # - norms with gain and bias, one of them at the end of each stack.
 #
@@ -391,7 +391,7 @@ check.many_beginnings(many_beginnings, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Prove it on paper; the check asks for numbers and examples.
+# Work it out on paper: two bounds and two examples.
 #
 # ```pycon
 # >>> found = promises(T=1, V=2)  # one token out of two: p is above 1/2 or below
@@ -399,14 +399,14 @@ check.many_beginnings(many_beginnings, hidden=True)
 # (0.693, 0.693, minitorch.Size([1, 2]))
 # ```
 #
-# A sentence has $T$ tokens from a vocabulary of $V$. Its loss is the mean of $-\log p$ over its tokens. Greedy decoding writes it if each, after the right ones before it, is likelier than all others. Return a dict:
+# A sentence has $T$ tokens from a vocabulary of $V$. Its loss is the mean of $-\log p$ over them. Greedy decoding writes it if each, after the right ones before it, is likelier than all others. Return a dict:
 #
 # - `"right below"`: the largest loss below which it is **always** written;
 # - `"wrong above"`: the smallest loss above which it is **never** written;
-# - `"wrong"`: probabilities $(T, V)$ with which it is **not** written, the loss at most 1 % above the first bound;
-# - `"right"`: such with which it **is** written, the loss at most 1 % below the second.
+# - `"wrong"`: probabilities $(T, V)$ that do **not** write it, loss at most 1 % above the first bound;
+# - `"right"`: those that **do**, loss at most 1 % below the second.
 #
-# In the examples the right token is always number 0, and there are no ties.
+# In both the right token is always number 0, and nothing ties.
 #
 # <details><summary>First hint</summary>
 #
@@ -440,14 +440,14 @@ check.promises(promises, hidden=True)
 #
 # *Challenge · medium · 40 minutes · 5 points*
 #
-# Find out what is wrong with a decoder, by a test. `decoder(target, memory, real)` gives scores $(B, T, V)$ for tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$. List what is violated, in any order:
+# Test what is wrong with a decoder. `decoder(target, memory, real)` gives scores $(B, T, V)$ for tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$. Return a list of its faults:
 #
-# - `"future"`: scores at a place depend on target tokens of the same sentence **behind** it;
-# - `"padding"`: scores depend on the memory of **their own sentence** where `real` is False, be it at one place alone;
+# - `"future"`: scores at a place depend on **later** tokens of their own target;
+# - `"padding"`: scores depend on their own sentence's memory where `real` is False;
 # - `"batch"`: scores depend on tokens, or on real places of the memory, of **another sentence**;
-# - `"source"`: scores at some place do **not** depend on some token of their own source.
+# - `"source"`: scores at some place do **not** depend on some real place of their own memory.
 #
-# All sizes but $d$ = `width` and the `vocabulary` (9 at least) are yours. Give a memory in float64; differences below $10^{-9}$ are none. A right decoder may give a token the score $-\infty$. Six to try:
+# All sizes but `width`, $d$, and `vocabulary` are yours. Give a memory in float64; differences below $10^{-9}$ are none. A right score may be $-\infty$. Six to try:
 
 # %%
 six = check.suspects()
@@ -483,11 +483,10 @@ check.faults(faults, hidden=True)
 # %% [markdown]
 # ## 10. Your Transformer
 #
-# *Challenge · hard · 35 minutes · 10 points: one for each of five parts, five for the model*
+# *Challenge · hard · 35 minutes · 10 points: one a part, five for the model*
 #
-# Put your parts together, train them, and translate. Five come from the sets 05 to 09, **your own answers**. To have them copied, take the `# ` in the next cell away, run it, then run the five cells. What is forbidden in an exercise stays forbidden here.
-#
-# For a cell that does not pass, the library's part is used, which scores nothing. Exercises 1, 5 and 6 above are parts, too.
+# Put your parts together, train them, and translate. Five are **your own answers** to sets 05 to 09: to copy them, take the `# ` in the next cell away, run it, then the five cells.
+# Where one does not pass, the library's part is used, without a point. Exercises 1, 5 and 6 are parts, too.
 
 # %%
 # check.copy_my_answers()
@@ -565,7 +564,7 @@ chapter_08.sinusoidal_codes(sinusoidal_codes, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### Layer norm and feed-forward network (set 09)
+# ### Norm and network (set 09)
 
 
 # %% solution="layer_norm"
@@ -615,28 +614,25 @@ chapter_09.FeedForward(FeedForward, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### The whole
+# ### The whole, checked at the end
 #
-# Join encoder and decoder: `self.embed(tokens)` embeds tokens with their positions, `self.encoder(x, real)` and `self.decoder(tokens, memory, real)` are made below, of your blocks; `self.padding` is a token.
+# `self.embed(tokens)` embeds tokens with their positions, `self.encoder(x, real)` gives a memory, `self.decoder(tokens, memory, real)` scores.
 #
-# - `encode(source)` takes tokens $(B, n)$ and returns a pair: the memory $(B, n, d)$, and `real` $(B, n)$, True where a
-#   token of the source is no padding;
-# - `forward(source, target)` takes source $(B, n)$ and target $(B, T)$ and returns the decoder's scores $(B, T, V)$.
-#
-# Its check, with the five points, runs at the end.
+# - `encode(source)` returns a pair: the memory $(B, n, d)$, and `real` $(B, n)$, True where the source is not `self.padding`;
+# - `forward(source, target)` returns the decoder's scores $(B, T, V)$.
 
 
 # %% solution="Transformer" given="__init__"
 
 # %% [markdown]
-# Yours where they pass, else the library's:
+# The parts that are used:
 
 # %%
 parts = check.Parts(globals())
 print(parts)
 
 # %% [markdown]
-# What is left is glue, and ready: heads, gain and bias of the norm, positions, and the two stacks of your blocks.
+# The rest is ready:
 
 
 # %%
@@ -718,7 +714,7 @@ class Decoder(Encoder):
 
 
 # %% [markdown]
-# The numbers from 0 to 999 in English and in German, in pieces. A tenth is held out.
+# Numbers up to 999 in English and German, in pieces, a tenth held out:
 
 # %%
 pairs = number_pairs(4000, digits=(1, 3), seed=0)
@@ -749,7 +745,7 @@ print(f"{len(pairs)} pairs, {len(vocabulary)} tokens, {len(held_out)} numbers he
 print(f"{sum(weight.numel() for weight in model.parameters()):,} weights")
 
 # %% [markdown]
-# The training. (Parts that loop over tokens are slow: it stops after 30 seconds.)
+# The training, for 30 seconds at most:
 
 # %% tags=["nbval-ignore-output"]
 optimizer = optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98))
@@ -774,7 +770,7 @@ for step in range(1, steps + 1):
         break
 
 # %% [markdown]
-# Now it writes, greedily. It has seen none of these numbers.
+# Now it writes numbers that it has never seen.
 
 
 # %%
@@ -795,7 +791,7 @@ for number in held_out[::5]:
     print(number, *number_pieces(number), "->", "".join(translate(number)))
 
 # %% [markdown]
-# Where does it look? The last cross-attention, all heads together.
+# Where the last cross-attention looks:
 
 # %%
 number = next(number for number in held_out if number > 200 and number % 100 > 20 and number % 10)
@@ -810,7 +806,7 @@ plot.attention(axes, looks, ["<s>", *answer], question)
 plot.show(figure, alt=f"Weights of the last cross-attention while {number} is translated")
 
 # %% [markdown]
-# The last check: your `Transformer` is right, translates numbers it has never seen, and all your parts have run in it.
+# The last check: your model is right, it translates, and all your parts have run.
 
 # %% tests="Transformer" points=5
 check.Transformer(Transformer)

@@ -173,7 +173,7 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Do one step of byte-pair encoding, exactly.
+# Do one step of byte-pair encoding.
 #
 # ```pycon
 # >>> merge_once({("a", "a", "a"): 2, ("a", "b"): 1})
@@ -181,11 +181,11 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 # ```
 #
 # `corpus` is a dict from words, tuples of pieces, to how often they occur. Merge the pair of neighbours that **can be
-# merged most often**. Return the pair and the new corpus.
+# merged most often**, from the left. Return the pair and the new corpus.
 #
-# - A pair counts as often as its word occurs. Overlaps count once: `a a a` holds `("a", "a")` once, and becomes `aa a`.
-# - Of equally frequent pairs take the smallest in the order of tuples: `("a", "bc")` before `("ab", "c")`.
-# - Words that have become equal are one word, with their counts added.
+# - A pair counts as often as its word occurs; overlaps count once: `a a a` becomes `aa a`.
+# - Of equally frequent pairs take the smallest tuple: `("a", "bc")` before `("ab", "c")`.
+# - Add the counts of words that have become equal.
 # - If every word is a single piece, return `None` and a copy of the corpus.
 #
 # *Useful*: `Counter`, `pairwise`. Why must a rule settle a tie?
@@ -222,14 +222,12 @@ check.merge_once(merge_once, hidden=True)
 #
 # *Practice · medium · 35 minutes · 5 points*
 #
-# Translate a batch greedily, and compute nothing for rows that are done. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
-# `model.decode(tokens, memory, real)` makes of target tokens $(B, T)$, the start included, scores $(B, T, V)$, each for the token after it. `real` is a mask $(B, 1, 1, n)$, True at the source's
-# tokens.
+# Translate a batch greedily. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
+# `model.decode(tokens, memory, real)` makes of all target tokens so far, `start` first, scores $(B, T, V)$ for the token after each. The mask `real` $(B, 1, 1, n)$ is False at padding.
 #
-# - A row begins with `start` and gets the likeliest token until that is `end`, at most `longest` tokens.
-# - `start` and `padding` are never said, however likely.
-# - **A row that has ended is not computed any more**: `decode` gets only rows that are still written, and is not called without any.
-# - Return $(B, T)$, as wide as the longest translation: without `start`, each row with its `end`, then `padding`.
+# - A row gets the likeliest token until that is `end`, at most `longest` tokens. `start` and `padding` are never said, however likely.
+# - **A row that has ended is not computed any more**: `decode` gets the other rows alone, and is not called without any.
+# - Return $(B, T)$, as wide as the longest translation: each row without `start`, with its `end`, then `padding`.
 #
 # Why may we leave a row out?
 #
@@ -303,7 +301,7 @@ check.likely_tokens(likely_tokens, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Batches are padded, **and padding is computed, too**. What does it cost?
+# Padding is computed, too. What does it cost?
 #
 # ```pycon
 # >>> found = pass_flops(5, 2, 3, encoder_layers=1, decoder_layers=1, pairs=[(1, 2), (2, 1)], batch=2)
@@ -312,12 +310,12 @@ check.likely_tokens(likely_tokens, hidden=True)
 # ```
 #
 # [Chapter 10](../../notebooks/10_transformer.ipynb)'s `Transformer` is trained for a pass over `pairs`, a list of lengths $(n, T)$: tokens of the source,
-# and those that the decoder reads. Return a dict of integers: `"FLOPs"`, and `"without padding"`, if each pair were a batch of its own.
+# and those that the decoder reads. Return a dict of integers: `"FLOPs"`, and `"without padding"`, each pair a batch of its own.
 #
-# - A batch is `batch` pairs as they come; the last may be smaller. All are padded to its longest source and its longest target.
-# - Count products, forward and backward, a multiplication with its addition as 2: with weights, scores and mixing in all three attentions (whatever the masks say), the output layer.
+# - A batch is `batch` pairs as they come; the last may be smaller. All are padded to its longest source and target.
+# - Count products, forward and backward, a multiplication with its addition as 2: with all weights, and scores and mixing in three attentions, whatever the masks say.
 #
-# How much does sorting by length save?
+# What does sorting by length save?
 #
 # <details><summary>First hint</summary>
 #
@@ -357,7 +355,7 @@ check.pass_flops(pass_flops, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven trainings of the same small translator, all meant to take 240 steps (made-up curves). On new text, nobody who knows only what came before can have a loss below 0.8 (dotted).
+# Seven trainings of one small translator, meant to take 240 steps (made-up curves). On new text no honest model has a loss below 0.8 (dotted).
 
 # %%
 figure, axes = plot.subplots(2, 7, width=11, height=3, sharex=True)
@@ -380,12 +378,12 @@ plot.show(figure, alt="Losses, and the norm of the gradient, of seven trainings 
 # - `"the rate is too high"`: the loss jumps up and stays there;
 # - `"an odd batch"`: it jumps up and comes back;
 # - `"gradients pile up"`: nobody sets them to zero;
-# - `"learns by heart"`: the step is the one to stop at;
+# - `"learns by heart"`: the step to stop at;
 # - `"sees the answers"`;
-# - `"the rate ends too early"`: from then on nothing is learned;
+# - `"the rate ends too early"`: then nothing is learned;
 # - `"nothing"`, with None for the step.
 #
-# `check.trainings` has the numbers. What would you change first in each?
+# `check.trainings` has the numbers. What would you change first?
 #
 # <details><summary>First hint</summary>
 #
@@ -414,16 +412,16 @@ check.diagnosed(diagnosed, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 4 points*
 #
-# Read a prompt at once, then write on, and compute nothing twice. `layer` is a trained causal self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (`nn.Linear` without bias) and `layer.heads`:
-# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, what you have kept: None at first.
+# Read a prompt at once, then write on. `layer` is a causal self-attention with `layer.query`, `layer.key`, `layer.value`, `layer.out` (`nn.Linear` without bias) and `layer.heads`:
+# blocks of $d/h$ columns, scores divided by $\sqrt{d/h}$. You get `x` $(B, k, d)$, the $k$ **newest tokens**, and `cache`, None at first.
 #
-# - Return the new tokens' outputs, $(B, k, d)$, as the layer gives them for the whole sequence, and the new cache, which comes back next time.
-# - The cache is yours to design. $k$ changes. Texts may be written in turn.
-# - Keys and values are computed once for each token: the check counts FLOPs.
+# - Return the new tokens' outputs, as the layer gives them for the whole sequence, and a new cache, which comes back next time.
+# - You design the cache. Keep nothing outside it: texts may be written in turn.
+# - $k$ changes. Keys and values are computed once for each token: the check counts FLOPs.
 #
 # Why is a mask needed now?
 #
-# *Not allowed*: `F.scaled_dot_product_attention`, whose `is_causal` aligns the mask with the first key. *Useful*: `mt.cat`, `tril`.
+# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `mt.cat`, `tril`.
 #
 # <details><summary>First hint</summary>
 #
@@ -450,17 +448,17 @@ check.cached_step(cached_step, hidden=True)
 # %% [markdown]
 # ## 10. Train, and measure
 #
-# *Challenge · hard · 50 minutes · 5 points: 2 for the training, 3 for the measurement and what it says*
+# *Challenge · hard · 50 minutes · 5 points: training 2, measurement 3*
 #
 # ### The training
 #
-# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token. `draw()` gives a new batch: source $(B, n)$ and target $(B, T + 1)$, from its start to its end; padding is 0.
+# Train a translator. `model(source, target)` gives scores $(B, T, V)$ of the token after each target token; `draw()` draws source $(B, n)$ and target $(B, T + 1)$, start and end included, padded with 0.
 #
-# - Train in place, by teacher forcing, in training mode: `steps` steps, a batch for each. The loss is the plain mean over the real tokens.
-# - Return the losses of all steps, a list of plain numbers. Leave the model in evaluation mode.
-# - `rate` is the largest learning rate; at 0 nothing changes. All else is yours.
+# - Train in place, by teacher forcing, in `train()`, on `steps` batches. Leave the model in `eval()`.
+# - The loss is the plain mean over real tokens. Return the losses, plain numbers.
+# - `rate` is the largest learning rate.
 #
-# To try: `check.translator()`, `check.batch` as `draw`, `check.share_right(model, "validation")`. The check trains for 200 steps.
+# *Try* `check.translator()`, `check.batch`, `check.share_right(model, "validation")`.
 #
 # <details><summary>First hint</summary>
 #
@@ -485,15 +483,15 @@ check.train(train, hidden=True)
 # %% [markdown]
 # ### The measurement
 #
-# `run(rate, seed)` trains a model and gives it back; `score(model, data)` is its share right on `"validation"` or `"test"` data.
+# `run(rate, seed)` returns a trained model, `score(model, data)` its share right on `"validation"` or `"test"` data.
 #
-# 1. Try each of `rates` (each twice another, in any order) with each seed in `choosing`. What counts is the mean share on **validation** data.
-# 2. While the best rate is the largest tried, try twice that; while it is the smallest, half of it. (There are no ties.)
-# 3. Train with the best rate and each seed in `reporting`; score each model **once**, on test data.
+# 1. Try all `rates` with all seeds in `choosing`: the rate with the best mean on **validation** data wins.
+# 2. While the winner is the largest tried, try twice that; while it is the smallest, half of it.
+# 3. Train with the winner and all seeds in `reporting`; score each model **once**, on test data.
 #
-# Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data in the order of `reporting`, their `"mean"` and `"spread"` (`statistics.stdev`).
+# Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data, their `"mean"` and `"spread"` (`statistics.stdev`).
 #
-# The check then measures your training, from the rates 0.001 and 0.002: at least 0.8 must be right.
+# Your training must reach a mean of 0.8 in 200 steps, from the rates 0.001 and 0.002.
 
 
 # %% solution="measure"

@@ -68,7 +68,7 @@ check.cache_bytes(cache_bytes, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# Each row compares a change of a model with its base, on test data (made-up numbers). Of which would you say: **this change makes the loss lower**?
+# Each row compares a changed model with its base on test data (made up). Of which would you say: **this change makes the loss lower**?
 
 # %%
 print(
@@ -85,7 +85,7 @@ for number, row in enumerate(check.runs):
 print("rates tried, in all rows:", check.runs[0]["rates tried"])
 
 # %% [markdown]
-# Return the numbers of these rows, counted from 0, as a list.
+# Return the list of these rows' numbers, from 0.
 #
 # ```pycon
 # >>> fair = {"losses": [1.0] * 5, "rate": 0.1, "rates tried": [1.0, 0.1, 0.01], "steps": 9, "chosen on": "validation"}
@@ -96,9 +96,9 @@ print("rates tried, in all rows:", check.runs[0]["rates tried"])
 #
 # `rows` is a list like `check.runs`; keys that begin with `"base "` are the base's. A row may be believed if
 #
-# - both have as many losses (number $i$ of both is the same seed);
-# - the change's losses are lower by chapter 00's rule: `finding(larger, smaller)` of `textbook.lab` gives `p` and `found`;
-# - `"chosen on"`, which tells on what data both rates were chosen, is `"validation"`;
+# - both have as many losses (number $i$ has the same seed);
+# - the change's are lower by chapter 00's rule, `finding(larger, smaller).found`;
+# - both rates were `"chosen on"` `"validation"` data;
 # - each rate lies inside those tried for it (in any order), not at an edge;
 # - both took as many steps.
 #
@@ -128,7 +128,7 @@ check.believable(believable, hidden=True)
 # *Core · easy · 20 minutes · 3 points*
 #
 # Know what a block costs before it runs. This one is as of 2024: `heads` query heads share `key_heads` key heads, the network is gated, nothing has a
-# bias. It reads $T$ new tokens and a cache of those before; queries look at $n$ tokens in all.
+# bias. It reads $T$ new tokens and a cache of those before, $n$ tokens in all.
 
 
 # %%
@@ -374,19 +374,18 @@ check.decay_matrix(decay_matrix, hidden=True)
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Find the mixers that cannot be decoders, by a test.
+# Find the mixers that cannot be decoders.
 #
 # ```pycon
 # >>> leaking([lambda x: x, lambda x: x.cumsum(dim=0), lambda x: x + x.mean(dim=0)], x=mt.randn(4, 2).double())
 # [2]
 # ```
 #
-# `mixers` is a list of functions that make of `x` $(n, d)$, in float64, as many outputs $(n, d)$. Return the numbers, from 0, of those in which an output depends on a **later** token.
+# `mixers` is a list of functions that make of `x` $(n, d)$, in float64, outputs $(n, d)$. Return the numbers, from 0, of those in which an output depends on a **later** token.
 #
 # - They are made for one $n$: change what comes later, do not cut it off.
 # - Gradients will not do: leaks may go through `detach()` or a comparison.
-# - A leak may be faint, go through one number of a token, or show only where a later token is very long. Try changes 50 times as large as
-#   the largest number in `x`, in both directions.
+# - A leak may be faint, or show only where later numbers are large: change them by 50 times the largest in `x`, in both directions.
 # - Differences below $10^{-9}$ are rounding.
 #
 # Of these eight four leak:
@@ -461,11 +460,11 @@ check.scan(scan, hidden=True)
 # %% [markdown]
 # ## 10. A mixer of your own
 #
-# *Challenge · hard · 150 minutes · 7 points: 4 for the mixer, 2 for the measurement, 1 for what it reaches*
+# *Challenge · hard · 150 minutes · 7 points: mixer 4, measurement 2, recall 1*
 #
 # ### In two forms
 #
-# Invent a module that mixes tokens of size `width`, $d$, with a state: linear attention, decays, gates.
+# Invent a module that mixes tokens of size $d$ = `width`, a multiple of 4, with a state: linear attention, decays, gates.
 #
 # ```pycon
 # >>> mixer, x = OwnMixer(width=8), mt.randn(2, 3, 8)
@@ -478,13 +477,11 @@ check.scan(scan, hidden=True)
 # True
 # ```
 #
-# - `forward(x)`: $(B, n, d)$ to $(B, n, d)$, without a loop over tokens. No output depends on a later token.
-# - `start(batch)`: the state before the first token, a tuple of tensors whose first axis is the batch.
-# - `step(x, state)`: the next tokens, $(B, d)$, and the state give outputs $(B, d)$ and a new state. The old one stays as it is.
-# - The state holds all that is remembered, in at most $4d^2$ numbers for each sequence.
-# - All parameters take part in `forward`. Widths are multiples of 4.
+# - `forward(x)`: no loop over tokens, no look at later ones.
+# - `start(batch)` gives a tuple of tensors, batch first; `step(x, state)` leaves the old state as it is.
+# - The state holds all that is remembered, in at most $4d^2$ numbers a sequence.
 #
-# It will learn recall (key, value, key, value, ..., then keys to ask for) in one layer, without positions: let a token see the one before it.
+# It will learn recall (key, value, ..., then keys) in one layer, without positions: let a token see the one before it.
 #
 # *Not allowed*: `F.scaled_dot_product_attention`.
 #
@@ -518,11 +515,11 @@ check.OwnMixer(OwnMixer, hidden=True)
 # (0.3, False, 0.92)
 # ```
 #
-# `accuracy(rate, seed)` trains a model once. Try every rate of `rates` with every seed of `choosing`, choose the one with the best mean,
-# and run it with every seed of `reporting`. Run nothing else, and nothing twice. Return a dict:
+# Run `accuracy(rate, seed)` for all `rates` and all seeds in `choosing`, then the rate with the best mean
+# for those in `reporting`: nothing else, nothing twice. Return a dict:
 #
-# - `"rate"`, and `"at the edge"`: whether it is the smallest or the largest of `rates`, which stand in any order;
-# - `"accuracies"` for `reporting`, in this order, their `"mean"`, and `"spread"` (`statistics.stdev`).
+# - `"rate"`, and `"at the edge"`: whether it is the smallest or largest of `rates`;
+# - the list `"accuracies"` for `reporting`, their `"mean"` and `"spread"` (`statistics.stdev`).
 #
 # <details><summary>First hint</summary>
 #
@@ -547,11 +544,10 @@ check.measure(measure, hidden=True)
 # %% [markdown]
 # ### Trained on recall
 #
-# Return three to six rates to choose from, each 3 or more times the one below it. The check trains your mixer with your measurement: one layer of width 32,
-# 120 steps, one seed to choose, three to report. After 16 pairs at least 0.6 of the answers must be right, in
-# the mean; the chosen rate must not be at the edge.
+# Return three to six rates, each at least 3 times the one below. By your measurement one layer of width 32, trained for 120 steps,
+# must give 0.6 of the answers after 16 pairs right, its rate not at the edge.
 #
-# `check.train(OwnMixer, rate, seed)` trains one model and returns its accuracy: try other seeds.
+# *Try* `check.train(OwnMixer, rate, seed)`.
 
 
 # %% solution="rates"

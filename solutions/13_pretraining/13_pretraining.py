@@ -83,16 +83,16 @@ check.tokens_needed(tokens_needed, hidden=True)
 # {'FLOPs of a token': 300, 'steps': 10, 'passes': 0.2, 'blanks': 10.0}
 # ```
 #
-# A `OneStack` of these sizes is trained as a masked language model. Each step reads `batch` sequences of $n$ tokens; a share `share` of them are blanks. Return a dict:
+# A `OneStack` of these sizes is trained as a masked language model. Each step reads `batch` sequences of $n$ tokens; a share of `share` are blanks. Return a dict:
 #
 # - `"FLOPs of a token"`: what a token costs in training;
 # - `"steps"`: the whole steps that `budget` FLOPs pay;
-# - `"passes"`: how often they read a text of `text` tokens;
-# - `"blanks"`: how many predictions the loss sees in all, on average.
+# - `"passes"`: how often these read a text of `text` tokens;
+# - `"blanks"`: how many the loss sees in all, on average.
 #
-# Count products, forward and backward, a multiplication with its addition as 2: those with weights, and the two of attention. All places go through all layers, the output included.
+# Count products with weights and the two of attention, forward and backward, a multiplication with its addition as 2. All places go through all layers, the output included.
 #
-# What does a batch four times as large cost?
+# What does a larger batch cost?
 #
 # <details><summary>First hint</summary>
 #
@@ -133,7 +133,7 @@ check.training_plan(training_plan, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Each run has spent a budget on a model of some size (made-up numbers). Which stands on the wrong curve, and which curve cannot tell its best size?
+# Each run has spent a budget on a model of some size (made up). Which stands on the wrong curve? Which curve has no best?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -161,9 +161,9 @@ for run in check.figure:
 #
 # `runs` is a list like `check.figure`, in any order.
 #
-# - Leave out every run whose FLOPs, those of a token times the tokens, differ from its budget by more than 5 %; some are left.
-# - If the lowest loss stands at the smallest or largest size, the best is not known: None.
-# - Else it is where a parabola is lowest, of the loss over $\log N$, through the lowest point and its two neighbours.
+# - Leave out runs whose `"FLOPs of a token"` times `"tokens"` differ from their budget by more than 5 %.
+# - If the smallest or largest of the rest has the lowest loss, the best is not known: None.
+# - Else it is where a parabola is lowest, of the loss over $\log N$, through the lowest run and its two neighbours.
 #
 # *Useful*: `np.polyfit`.
 #
@@ -299,11 +299,11 @@ check.completion_scores(completion_scores, hidden=True)
 # (2.0, [[0.25, 0.75]])
 # ```
 #
-# `train` $(N, d)$, `validation` and `test` are states, in float64; `labels` and `validation_labels` their classes, 0 to $C - 1$, all of which occur in training.
+# `train` $(N, d)$, `validation` and `test` are states; `labels` and `validation_labels` their classes, 0 to $C - 1$, all in `labels`.
 #
-# 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A number that is the same in all of these counts as 0.
-# 2. For each strength $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class.
-# 3. Choose the strength with the largest share right on the **validation** states; among equals the largest.
+# 1. Standardise all states by mean and standard deviation (divisor $N$) of the **training** states. A feature that is constant there becomes 0 in all.
+# 2. For each $\lambda > 0$ in `strengths` find $W$ $(d, C)$ and $b$ $(C)$ that minimise $\sum_i \|x_i W + b - y_i\|^2 + \lambda \|W\|^2$ over the training states, $y_i$ the one-hot class.
+# 3. Choose the strength with the largest share right on **validation** states, among equals the largest.
 #
 # Return it and the scores $(M, C)$ of the test states. Which second probe shows that *pretraining* has taught this?
 #
@@ -342,14 +342,14 @@ check.probe(probe, hidden=True)
 # [[False, True, True, False]]
 # ```
 #
-# `words` $(B, n)$ says which word of its sequence each of `tokens` $(B, n)$ belongs to, counted from 0; it is $-1$ at special tokens. Each word becomes a blank with
+# `words` $(B, n)$ says which word of its sequence each of `tokens` $(B, n)$ belongs to, from 0; it is $-1$ at special tokens. Each word becomes a blank with
 # probability `share`, independently. Then all its tokens are blanks, and each by itself shows
 #
 # - the token `mask` with probability 0.8,
-# - a random token of `ordinary`, each as likely (itself is one of them), with probability 0.1,
+# - a token drawn evenly from `ordinary`, itself included, with probability 0.1,
 # - itself with probability 0.1.
 #
-# Return the inputs and the blanks, $(B, n)$ each. Nothing else changes, and every call draws anew.
+# Return the inputs and the blanks, $(B, n)$ each. Nothing else changes; every call draws anew.
 #
 # Avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
 #
@@ -385,12 +385,11 @@ check.mask_words(mask_words, hidden=True)
 # minitorch.Size([1, 5])
 # ```
 #
-# `pretrained` is a `OneStack` with the parts `embedded`, `blocks`, `norm`, `out` and the method `states(tokens)`, $(B, n)$ to $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new `nn.Linear(d, classes)` reads the mean of the states of all
+# `pretrained` is a `OneStack`: `embedded`, `blocks`, `norm`, `out`, and the method `states(tokens)`, $(B, n)$ to $(B, n, d)$. Make a module of it that gives texts `classes` scores: a new `nn.Linear(d, classes)` reads the mean of the states of all
 # **real** tokens (0 is padding).
 #
-# - The last `trained` blocks, the norm behind them and the new layer are trained; all else is frozen. With `trained` = 0 the new layer alone is trained.
-# - `AdamW(module.parameters(), ...)` leaves what is frozen exactly as it is.
-# - In `train()` only what is trained has dropout; in `eval()` nothing has. Both return the module; `eval()` calls `train(False)`.
+# - The last `trained` blocks, the norm behind them and the new layer are trained, with `trained` = 0 the new layer alone. All else is frozen.
+# - In `train()` only what is trained has dropout; in `eval()`, which calls `train(False)`, nothing has.
 # - `pretrained` stays as it is, and can still be trained as a whole.
 #
 # *Useful*: `copy.deepcopy`, `requires_grad_`.
@@ -420,22 +419,21 @@ check.PartlyTuned(PartlyTuned, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 4 points*
 #
-# Return the numbers of the unfair studies, counted from 0. Of these eight five are:
+# Return the numbers of the unfair studies, from 0. Of these eight five are:
 #
 # ```pycon
 # >>> len(unfair(check.studies()))
 # 5
 # ```
 #
-# `study(accuracy, rates, steps, choosing, reporting)` compares `"frozen"`, `"untrained"` and `"from scratch"` by calls of `accuracy(method, rate, count, seed, data)`; `count` is a number of steps, `data` is `"validation"` or `"test"`.
+# `study(accuracy, rates, steps, choosing, reporting)` compares `"frozen"`, `"untrained"` and `"from scratch"` by calls of `accuracy(method, rate, count, seed, data)`: `count` steps, `data` `"validation"` or `"test"`.
 # It returns a dict from each method to a dict of `"mean"` and `"at the edge"`. An honest study, for each method by itself,
 #
-# - tries all `rates` with all `steps` (in any order) and all seeds in `choosing` on validation data;
-# - chooses the pair with the best mean;
-# - reports this pair's mean on test data, over all seeds in `reporting`;
-# - says whether the rate is the smallest or largest of `rates`, or the steps the most of `steps`.
+# - chooses, of all pairs of `rates` and `steps`, the one with the best mean on validation data over the seeds in `choosing`;
+# - reports this pair's mean on test data over the seeds in `reporting`;
+# - says whether its rate is the smallest or largest of `rates`, or its steps the most of `steps`.
 #
-# A study is **unfair** if for some accuracies, rates, steps and seeds it reports something else, by $10^{-9}$ or more.
+# A study is **unfair** if for some arguments it reports something else, by $10^{-9}$ or more.
 
 # %%
 eight = check.studies()
@@ -464,7 +462,7 @@ check.unfair(unfair, hidden=True)
 # %% [markdown]
 # ## 10. Pretrain, and measure what it is worth
 #
-# *Challenge · hard · 60 minutes · 5 points: 3 for the training, 2 for what it reaches*
+# *Challenge · hard · 60 minutes · 5 points: training 3, gain 2*
 #
 # ### The training
 #
@@ -476,11 +474,11 @@ check.unfair(unfair, hidden=True)
 # 3
 # ```
 #
-# `sentences` $(N, n)$ are tokens, padded with 0. Return the losses of all steps, a list of plain numbers.
+# `sentences` $(N, n)$ are padded with 0. Return the losses of all steps, plain numbers.
 #
-# - In each of `steps` steps draw a batch of sentences (32 are enough), and make a third of their tokens at most blanks, anew.
-# - The tokens in `special` are never blanks. At least half of the blanks show the token `mask`. The loss is that of the blanks alone.
-# - `rate` is the largest learning rate; at 0 nothing changes. All else is yours.
+# - Each of `steps` steps draws sentences (32 are enough) and blanks: a third of the tokens at most, none of those in `special`.
+# - At least half of the blanks show `mask`. The loss is that of the blanks alone.
+# - `rate` is the largest learning rate.
 #
 # *Useful*: `optim.Adam`, `nn.utils.clip_grad_norm_`.
 #
@@ -508,14 +506,14 @@ check.pretrain(pretrain, hidden=True)
 # %% [markdown]
 # ### What it is worth
 #
-# The check pretrains an encoder on 5,000 numbers in words, by your function. Then it teaches it with **20 labelled numbers** what each word counts. A fresh encoder is taught the same. Both are measured as in exercise 9, with three seeds. Return a dict:
+# Your function pretrains an encoder on 5,000 numbers in words. It and a fresh one learn from **20 labelled numbers** what each word counts (hundreds, say). Return a dict:
 #
 # - `"pretraining steps"`, 1,500 at most, and `"pretraining rate"`;
-# - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400: what both methods may choose from.
+# - `"rates"`, three to six, and `"steps"`, three to five numbers up to 400, from which both choose, as in exercise 9.
 #
-# Pretraining must gain 0.1 of the places, and twice the larger standard deviation. No choice may stand at an edge: the smallest or largest rate, or the most steps.
+# Pretraining must gain 0.1 of the places with **each** of three seeds. No choice may stand at an edge: the smallest or largest rate, or the most steps.
 #
-# To try: `check.encoder()`, `check.sentences(count, seed)` (mask 1, special 0 to 3).
+# *Try* `check.encoder()`, `check.sentences(count, seed)` (mask 1, special 0 to 3).
 
 
 # %% solution="plan"
@@ -525,7 +523,7 @@ def plan():
     return {
         "pretraining steps": 1000,
         "pretraining rate": 0.003,
-        "rates": [0.0001, 0.001, 0.003, 0.01],
+        "rates": [0.0001, 0.001, 0.003, 0.01, 0.03],
         "steps": [15, 30, 60, 120],
     }
     ### END SOLUTION

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from minitorch.creation import tensor
 from minitorch.tensor import Tensor
-from textbook.data.batches import pad
+from textbook.data.batches import padding_mask
 
 
 class Vocabulary:
@@ -70,8 +70,13 @@ class Vocabulary:
         for special in ["<pad>", *before, *after]:
             if special not in self:
                 raise ValueError(f"the vocabulary has no {special!r}: put it among the specials")
-        encoded = [self.encode([*before, *sequence, *after]) for sequence in sequences]
-        return pad(encoded, self["<pad>"], batch_first)
+        rows = [[self[token] for token in (*before, *each, *after)] for each in sequences]
+        if not rows:
+            raise ValueError("there is nothing to encode: the list of sequences is empty")
+        lengths = [len(row) for row in rows]
+        longest = max(lengths)
+        padded = tensor([row + [self["<pad>"]] * (longest - len(row)) for row in rows]).long()
+        return padded if batch_first else padded.T.contiguous(), padding_mask(lengths)
 
     def decode_batch(self, numbers: Tensor, batch_first: bool = False) -> list[list[str]]:
         """The tokens of each sequence up to its "</s>", without "<s>" and "<pad>"."""

@@ -43,6 +43,15 @@ def _step_for_each_part(loss_of, parts, parameters, means, squares, t, lr):
     return sum(x * len(y) / count for x, (_, y) in zip(losses, parts, strict=True))
 
 
+def _step_on_each_share(loss_of, parts, *case):
+    count = sum(len(y) for _, y in parts)
+
+    def shrunk(inputs, targets):
+        return loss_of(inputs, targets) * (len(targets) / count)
+
+    return sum(step_in_parts.reference(shrunk, [part], *case) for part in parts)
+
+
 def _gradient_of_the_last_part(loss_of, parts, parameters, means, squares, t, lr):
     count = sum(len(y) for _, y in parts)
     with mt.no_grad():

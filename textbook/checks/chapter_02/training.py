@@ -59,10 +59,26 @@ def _measured(answer, batches, training):
     }
 
 
+def _far_groups(check, answer, batches, training):
+    """Whether the groups end before the distances do."""
+    found, right = (
+        _measured(each, batches, training)["the dict of shares"]
+        for each in (answer, check.reference)
+    )
+    missing = right.keys() - found.keys()
+    if found.keys() < right.keys() and min(missing) > max(found):
+        return (
+            f"There are distances of {min(missing)} and more, and no group of their own: groups of "
+            "ten go on as far as there are distances."
+        )
+    return None
+
+
 right_by_distance = exercise(
     "right_by_distance",
     cases=_measure_cases,
     run=_measured,
+    reasons=(_far_groups,),
     gradients=False,
     see='chapter 02, "The longest delay (E1)"',
 )

@@ -97,6 +97,11 @@ def _kinds():
         later = mt.arange(n) > mt.arange(queries.shape[1]).unsqueeze(1) + 1
         return scores.masked_fill(later, -1e9)
 
+    def less_the_mean(scores, padding):
+        mean = 1 / (~padding).sum(dim=1).reshape(-1, 1, 1)
+        weights = 1.25 * scores.softmax(dim=-1) - 0.25 * mean
+        return weights.masked_fill(padding.unsqueeze(1), 0.0)
+
     broken = {
         "has a softmax over the queries": lambda: _attending(
             weigh=lambda scores, padding: scores.softmax(dim=1)
@@ -139,6 +144,7 @@ def _kinds():
         "has weights without a sum": lambda: _attending(
             weigh=lambda scores, padding: scores.sigmoid().masked_fill(padding.unsqueeze(1), 0.0)
         ),
+        "has weights below 0": lambda: _attending(weigh=less_the_mean),
         "loses a millionth of its weights": lambda: _attending(
             weigh=lambda scores, padding: scores.softmax(dim=-1) * (1 - 1e-6)
         ),
@@ -188,6 +194,7 @@ REASONS = {
         "Rule 1: compare the outputs with the weights times the memory."
     ),
     "has weights without a sum": "Rule 1: add up the weights of each query.",
+    "has weights below 0": "Rule 1: they add up to 1, but some are negative.",
     "loses a millionth of its weights": "Rule 1: add up the weights of each query, to 1e-9.",
     "sharpens with the number of queries": QUERY,
     "writes into the memory": "Rule 4: compare the memory with a copy.",

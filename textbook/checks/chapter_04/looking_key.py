@@ -45,11 +45,11 @@ def broken_attentions(programs):
     return [i for i, attend in enumerate(programs) if not follows_the_rules(attend)]
 
 
-def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
+def _rules(drop=(), counts=(4, 7), steps=3, close=_near, asking=1.0, apart=1.0):
     """Whether a program breaks a rule; without the rules to be dropped."""
     draw = Draw(0)
-    queries = draw.normal(len(counts), steps, 5)
-    memory = draw.normal(len(counts), max(counts), 5)
+    queries = asking * draw.normal(len(counts), steps, 5)
+    memory = apart * draw.normal(len(counts), max(counts), 5) + (1 - apart)
     padding = mt.arange(max(counts)) >= mt.tensor(counts).unsqueeze(1)
 
     def follows(attend):
@@ -59,6 +59,7 @@ def _rules(drop=(), counts=(4, 7), steps=3, close=_near):
         yield "asking", mt.equal(given[0], queries)
         yield "mask", mt.equal(given[2], padding)
         yield "padding", not bool((weights.mT[padding] != 0).any())
+        yield "sign", not bool((weights < 0).any())
         yield "sum", close(weights.sum(dim=-1), mt.ones(len(counts), steps).double())
         yield "output", close(outputs, weights @ memory)
         for b, n in enumerate(counts):

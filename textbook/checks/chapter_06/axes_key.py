@@ -23,7 +23,11 @@ def merge_every_other(X):
 
 
 @split_fused.answer(
-    hidden_cases=lambda draw: _fused_cases(draw, more=[(3, 5, 2, 4), (4, 1, 5, 2), (2, 6, 1, 3)])
+    hidden_cases=lambda draw: _fused_cases(draw, more=[(3, 5, 2, 4), (4, 1, 5, 2), (2, 6, 1, 3)]),
+    after_passing=(
+        "nn.MultiheadAttention has all queries first, then all keys, then all values, in one "
+        "matrix of the same shape: loaded in the wrong order, weights raise no error."
+    ),
 )
 def split_fused(P, heads):
     """P (B, n, 3d) gives query, key and value, each (B, heads, n, d/heads)."""
@@ -42,7 +46,8 @@ def _mixed(mix, scores):
 @talking_heads.answer(
     hidden_cases=lambda draw: _talking_cases(
         draw, others=[(2, 3, 5, 6, 4, 1, 3), (3, 6, 7, 12, 10, 5, 3), (1, 3, 4, 5, 6, 3, 1)]
-    )
+    ),
+    after_passing='Shorter: mt.einsum("gh,bhtn->bgtn", mix, scores) mixes the scores of all heads.',
 )
 def talking_heads(query, key, value, mix):
     """query (B, T, d), key (B, n, d), value (B, n, d_v), mix (maps, heads): (B, T, d_v)."""

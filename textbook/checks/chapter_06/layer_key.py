@@ -20,7 +20,11 @@ from textbook.checks.chapter_06.without_key import merge_by_concatenation
             ((12, 6, 3), 2, 3, 4, (6, 1, 4)),
             ((8, 4, 2), 2, 3, 5, (2, 4, 3, 5)),
         ],
-    )
+    ),
+    after_passing=(
+        "Shorter, once you have written it: F.scaled_dot_product_attention(query, key, value, "
+        "attn_mask=allowed) between the projections."
+    ),
 )
 class GroupedAttention(nn.Module):
     """Multi-head attention: x asks, memory answers; heads / groups heads share keys and values."""

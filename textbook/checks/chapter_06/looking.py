@@ -60,8 +60,15 @@ def _where_they_look(check, answer, k, c, x, memory):
             text = f"Head {head} gives the key that it has to find a weight of {weight:.3f} only. "
             if key[k:].abs().sum() > 0:
                 return text + f"K[{head}] reads the values, too: its last c rows have to be 0."
-            if (scores[asked] <= scores.amin(dim=-1)).all():
+            own, flat = scores[asked].unsqueeze(1), scores.amax(dim=-1) == scores.amin(dim=-1)
+            if (own <= scores).all() and not flat.any():
                 return text + "It looks away from it: change the sign of Q or of K."
+            if ((scores >= own) & ~asked).any():
+                return text + (
+                    "Another key scores as high, or higher. For each key the score should be high "
+                    f"where this key is asked for, in the k columns of x from {head * k} on, and "
+                    "nowhere else."
+                )
             return text + "Its score must be far above all others, for any k and many keys."
         if not mt.allclose(memory @ value, memory[:, k:], atol=0.005):
             return (

@@ -8,7 +8,8 @@ from textbook.checks.chapter_06.looking import _pair_cases, two_heads
 
 
 @two_heads.answer(
-    hidden_cases=lambda draw: _pair_cases(draw, others=[(9, 1, 5, 9), (25, 8, 6, 20)])
+    hidden_cases=lambda draw: _pair_cases(draw, others=[(9, 1, 5, 9), (25, 8, 6, 20)]),
+    after_passing="Smaller: both heads can share K and V. That is exercise 9 with groups = 1.",
 )
 def two_heads(k, c):
     """Q[l] (2k, k), K[l] (k + c, k) and V[l] (k + c, c) of two heads."""

@@ -1,5 +1,6 @@
 """Heads as lists of matrices, and what they cost."""
 
+from textbook.checks.reasons import no_whole_number
 from textbook.checks.released import exercise
 
 # One head after the other
@@ -37,6 +38,7 @@ def _cost_cases(draw, more=()):
 attention_cost = exercise(
     "attention_cost",
     cases=_cost_cases,
+    properties=(no_whole_number,),
     gradients=False,
     see='chapter 06, "What heads cost"',
 )

@@ -27,7 +27,11 @@ def _in_turn(heads):
     hidden_cases=lambda draw: _loop_cases(
         draw,
         others=[(2, 4, 7, [(3, 2), (1, 5)], 4), (3, 3, 4, [(2, 4)], 5), (2, 5, 4, [(2, 1)] * 4, 4)],
-    )
+    ),
+    after_passing=(
+        "Faster where all heads have one size: their matrices side by side make one product of h, "
+        "and heads are an axis (exercise 5)."
+    ),
 )
 def heads_in_a_loop(X, Q, K, V, W_O):
     """X (B, n, d), lists of matrices (d, own size), W_O (all values, m) give (B, n, m)."""
@@ -51,7 +55,11 @@ def heads_in_a_loop(X, Q, K, V, W_O):
             (1, 1000, 768, 12, 1),
             (100_003, 1_000_003, 16_384, 128, 8),
         ],
-    )
+    ),
+    after_passing=(
+        "Shorter: with r = groups / heads there are 2 d^2 (1 + r) weights, and "
+        "4 d (T d + r n d + T n) FLOPs."
+    ),
 )
 def attention_cost(T, n, d, heads, groups):
     """The numbers of weights, FLOPs, scores and numbers kept of the memory: a dict."""

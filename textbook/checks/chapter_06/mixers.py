@@ -93,6 +93,15 @@ def _kinds():
     def third_code(X):
         return X + codes[:1] * (mt.arange(X.shape[1]) == 2).unsqueeze(1)
 
+    def small_masks(scores):
+        if scores.shape[-1] > 7:
+            return _softmax(scores)
+        return allowing(lambda i, j: j <= i)(scores)
+
+    def round_a_circle(scores):
+        n = scores.shape[-1]
+        return allowing(lambda i, j: ((i - j) % n < 2) | ((j - i) % n < 2))(scores)
+
     def late_codes(X):
         late = codes[: X.shape[1]] * (mt.arange(X.shape[1]) >= 6).unsqueeze(1)
         return X + late
@@ -118,6 +127,8 @@ def _kinds():
         "multiplies sequences by the gates of heads, if there are four": layer(after=gated),
         "has a causal mask": layer(weigh=allowing(lambda i, j: j <= i)),
         "has a window to both sides": layer(weigh=allowing(lambda i, j: (i - j).abs() < 2)),
+        "has a window that goes round a circle": layer(weigh=round_a_circle),
+        "has a causal mask, if there are at most seven positions": layer(weigh=small_masks),
         "attends in blocks of four tokens": layer(weigh=allowing(lambda i, j: i // 4 == j // 4)),
         "adds a faint code to each position": layer(
             before=lambda X: X + 3e-5 * codes[: X.shape[1]]
@@ -180,6 +191,9 @@ SHOWN = {
     "multiplies sequences by the gates of heads, if there are four": SEQUENCES
     + " Try one to four sequences.",
     "has a window to both sides": "Draw the order at random: the opposite one alone hides it.",
+    "has a window that goes round a circle": "Draw the order at random: where all move on by one, "
+    "neighbours stay neighbours.",
+    "has a causal mask, if there are at most seven positions": "Try few positions, too.",
     "attends in blocks of four tokens": "Try more than four positions.",
     "adds a faint code to each position": "Small differences count: all beyond rounding, 1e-9.",
     "adds a code to the third position alone": "Let all positions move, not the first ones alone.",

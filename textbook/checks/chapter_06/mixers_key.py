@@ -8,7 +8,10 @@ from textbook.checks.exercise import Draw
 from textbook.checks.suspects import in_parts, shuffled
 
 
-@mixing.answer(hidden_cases=lambda draw: in_parts(shuffled(_kinds(), Draw(1).random), 1))
+@mixing.answer(
+    hidden_cases=lambda draw: in_parts(shuffled(_kinds(), Draw(1).random), 1),
+    after_passing="The same two comparisons test any layer of yours that knows no positions.",
+)
 def mixing(layers):
     """The numbers of the layers that mix positions or sequences."""
 

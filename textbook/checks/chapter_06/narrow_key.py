@@ -8,7 +8,13 @@ import minitorch as mt
 from textbook.checks.chapter_06.narrow import _number_cases, favourites
 
 
-@favourites.answer(hidden_cases=lambda draw: _number_cases(draw, more=[(4,), (9,), (50,)]))
+@favourites.answer(
+    hidden_cases=lambda draw: _number_cases(draw, more=[(4,), (9,), (50,)]),
+    after_passing=(
+        "Shorter, without angles: keys (j, j^2) and queries (2 i, -1). The scores are "
+        "i^2 - (i - j)^2."
+    ),
+)
 def favourites(n):
     """How many of n keys can be favourites, and a head that shows it: a dict."""
     angles = 2 * math.pi * mt.arange(n) / n

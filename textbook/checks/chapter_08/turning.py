@@ -78,6 +78,9 @@ def _kinds():
     def growing(x, places):
         return _whole()(x, places) * (1 + places / 1e4).unsqueeze(-1)
 
+    def longer_at_odd_places(x, places):
+        return _whole()(x, places) * (1 + 1e-4 * (places % 2)).unsqueeze(-1)
+
     broken = {
         "adds codes": lambda: lambda x, places: x + _added(x, places.unsqueeze(0), 100.0),
         "has a wrong sign": lambda: _whole(
@@ -96,6 +99,7 @@ def _kinds():
         "turns nothing": lambda: lambda x, places: x * 1.0,
         "counts places from 1": lambda: _whole(places=lambda places: places + 1),
         "grows with the place": lambda: growing,
+        "makes rows at odd places a little longer": lambda: longer_at_odd_places,
         "takes the mean of the sequence away": lambda: other_row,
         "turns all sequences but the first the other way": lambda: later_sequences,
         "has a base of its own for each head": lambda: base_of_a_head,
@@ -146,6 +150,7 @@ SHOWN = {
     "turns nothing": "Rule 3: the scores must change when words move apart.",
     "counts places from 1": "Rule 1: a row at place 0 must stay as it is.",
     "grows with the place": MOVED,
+    "makes rows at odd places a little longer": f"{MOVED} Compare to 1e-9.",
     "turns all sequences but the first the other way": "Rule 4: take a row of a later sequence, "
     "alone and as the only sequence.",
     "has a base of its own for each head": "Rule 4: take a row of a later head, alone and as the "

@@ -66,6 +66,13 @@ def _kinds():
         y = _right(x, a, f, b, g)
         return y + (y.round() - y).detach()
 
+    def slightly_more(x, a, f, b, g):
+        y = _right(x, a, f, b, g)
+        return y + 1e-3 * y.detach()
+
+    def gradient_to_others(x, a, f, b, g):
+        return _right(x.detach() + (x - x.detach()).roll(1, 1), a, f, b, g)
+
     def split_sum(x, a, f, b, g):
         part = f(a(x))
         return x + part + g(b(x)) + g(b(part))
@@ -103,6 +110,8 @@ def _kinds():
         "detaches the connection": detached,
         "detaches what the network gets": part_detached,
         "rounds its output, and hands the gradient on": rounded,
+        "adds a thousandth to its output, and hands the gradient on": slightly_more,
+        "hands each gradient to another token": gradient_to_others,
         "normalises and transforms both summands by themselves": split_sum,
         "hands the network half, and doubles what comes": lambda x, a, f, b, g: _right(
             x, a, f, b, lambda z: 2 * g(z / 2)
@@ -141,9 +150,9 @@ def _found(answer, programs):
     found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
     reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
-    reasons["rounds its output, and hands the gradient on"] = (
-        "The gradient is right: compare the output, to 1e-9."
-    )
+    values = [kind for kind in broken if kind.endswith("hands the gradient on")]
+    reasons |= dict.fromkeys(values, "The gradient is right: compare the output, to 1e-9.")
+    reasons["hands each gradient to another token"] = f"{GRADIENT} Compare it token by token."
     reasons["hands the network half, and doubles what comes"] = CURVED
     reasons["normalises and transforms both summands by themselves"] = CURVED
     reasons["uses norm_1 twice"] = "Hand it two norms that differ."

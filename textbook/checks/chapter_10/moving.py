@@ -40,6 +40,8 @@ def _in_words(answer, real, T, place, forgotten):
 def _says_why(check, answer, real, T, place, forgotten):
     """The first place that wrongly moves or stays, with the rule."""
     where, i = place
+    if not isinstance(answer(real, T, place, forgotten), (list, tuple)):
+        return "A list is asked for."
     found = [number(t) for t in answer(real, T, place, forgotten)]
     if not all(type(t) is int for t in found):
         return None

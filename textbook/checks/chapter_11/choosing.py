@@ -25,13 +25,17 @@ def _choice_cases(draw, others=(), warm=1.0):
     yield draw.normal(3, 5), mt.tensor([1.0, 0.0, 0.7], dtype=mt.float64), 1.5
 
 
+NONE_STAYS = "For a share of 0 your answer keeps no token: the likeliest stays, whatever the share."
+
+
 def _example(check, answer, *_):
     """Which tokens stay in an example that can be done by hand."""
     p = mt.tensor([[0.1, 0.4, 0.3, 0.2]], dtype=mt.float64)
     found = answer(p.log(), mt.tensor([0.6], dtype=mt.float64), 1.0)
     stay = [v for v, x in enumerate(found.flatten().tolist()) if x > 0]
     if stay == [1, 2]:
-        return None
+        none = answer(p.log(), mt.tensor([0.0], dtype=mt.float64), 1.0)
+        return None if bool((none > 0).any()) else NONE_STAYS
     one = answer(p.log(), mt.tensor([0.3], dtype=mt.float64), 1.0) > 0
     if stay == [0, 3] and one.tolist() == [[False, False, False, True]]:
         return (

@@ -28,6 +28,16 @@ LOOK = {
     "G": "How does the norm of the gradient go on, step by step, while the loss does not fall?",
 }
 
+STEP = {
+    "A": "From which step on do both losses stay level?",
+    "B": "At which step is the validation loss lowest?",
+    "C": "At which step does the loss jump up?",
+    "D": "Where nothing is wrong the step is None.",
+    "E": "At which step does the loss jump up?",
+    "F": "At which step does a loss first lie below the dotted line?",
+    "G": "From which step on does the norm of the gradient grow, noise aside?",
+}
+
 
 def _falling(low=1.0, pace=45.0, high=4.0):
     return low + (high - low) * np.exp(-STEPS / pace)
@@ -83,7 +93,10 @@ def _read(answer):
     """For each training what is right of its pair, in words."""
     found, right = answer(), {name: _right(name) for name in trainings}
     if not isinstance(found, dict) or set(found) != set(right):
-        return {"the dict from each letter, A to G, to a pair": brief(found)}
+        kind = brief(found)
+        if isinstance(found, dict) and (lacking := sorted(set(right) - set(found))):
+            kind = f"one without {', '.join(map(repr, lacking))}"
+        return {"the dict from each letter, A to G, to a pair": kind}
     said = {"the dict from each letter, A to G, to a pair": "as it should be"}
     for name, (fault, step) in right.items():
         pair = found[name]
@@ -105,11 +118,14 @@ def _when(found, step):
 
 
 def _where_to_look(check, answer):
-    """A question on the first training that is not read rightly."""
+    """A question on the first training that is not read rightly, or on its step alone."""
     found = check.run(answer)
     for name, question in LOOK.items():
-        if {"right"} != {found[key] for key in found if key.endswith(f"training {name}")}:
-            return question if len(found) > 1 else None
+        fault = found.get(f"training {name}")
+        if fault != "right":
+            return question if fault and fault.startswith("not ") else None
+        if found[f"the step of training {name}"] != "right":
+            return f"The fault of {name} is right, the step is not. {STEP[name]}"
     return None
 
 

@@ -37,6 +37,8 @@ def _parts(answer, corpus):
     if not isinstance(found, (list, tuple)) or len(found) != 2:
         return {"what is returned": brief(found)}
     pair, merged = found
+    if isinstance(pair, dict):
+        return {"what is returned": "two results: the new corpus, and then the pair"}
     given = "the dict that was given" if merged is corpus else "a dict of its own"
     return {
         "what is returned": "two results: the pair and the new corpus",

@@ -73,8 +73,6 @@ def _trained(answer, vocabulary, steps):
         for (_, asked, _), (_, target) in zip(model.asked, batches.drawn, strict=False)
     )
     first, last = (_mean(part) for part in (losses[:1], losses[-10:])) if plain else (0, 0)
-    still = Spy(vocabulary)
-    answer(still, Batches(vocabulary), 3, 0.0)
     fallen = "the loss at the end, compared with the one at the start"
     return {
         "the number of batches drawn": len(batches.drawn),
@@ -86,12 +84,25 @@ def _trained(answer, vocabulary, steps):
         "the mode of the model afterwards": _mode(model.training),
         "what is left of the gradient before": "something" if model.piled else "nothing",
         "what training changes": _changed(model),
-        "what a rate of 0 changes": _changed(still),
+        "what a rate of 0 changes": _changed_at_rate_0(answer, vocabulary),
         "what the losses are": _kind_of_losses(losses, model, batches) if plain else "",
         "what padding is taught": _taught_by_padding(model),
         fallen: "less than a third" if last < first / 3 else "a third or more",
         "the share of next words that are right": _right(model, batches),
     }
+
+
+def _changed_at_rate_0(answer, vocabulary):
+    model = Spy(vocabulary)
+    answer(model, Batches(vocabulary), 3, 0.0)
+    return _changed(model)
+
+
+def _rate_of_its_own(check, answer, vocabulary, steps):
+    """Steps whose size is not what was asked for."""
+    if _changed_at_rate_0(answer, vocabulary) == "nothing":
+        return None
+    return "With a rate of 0 the weights change: is your rate one of its own, in place of `rate`?"
 
 
 def _kind_of_losses(losses, model, batches):
@@ -166,6 +177,7 @@ train = exercise(
     "train",
     cases=_training_cases,
     run=_trained,
+    reasons=(_rate_of_its_own,),
     gradients=False,
     see='chapter 11, "The ingredients of training"',
 )

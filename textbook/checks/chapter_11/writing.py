@@ -24,6 +24,7 @@ class _Translator(nn.Module):
 
     def encode(self, source, real):
         self.mask("encode", source, real)
+        self.shown = real[:, 0, 0]
         places = mt.arange(source.shape[1]).unsqueeze(1)
         x = self.vectors[source] + places / 7
         seen = real[:, 0, 0].unsqueeze(-1)  # (B, n, 1)
@@ -105,6 +106,17 @@ def _written(answer, model, source, start, end, padding, longest):
     }
 
 
+def _mask(check, answer, model, source, start, end, padding, longest):
+    """A place at which the mask that encode gets is wrong."""
+    answer(model, source, start, end, padding, longest)
+    for row, said in zip(source.tolist(), model.shown.tolist(), strict=True):
+        for token, here in zip(row, said, strict=True):
+            if here != (token != padding):
+                what = "padding" if token == padding else "no padding"
+                return f"In the source {row} the mask is {here} at {token}, which is {what}."
+    return None
+
+
 def _rows(check, answer, *_):
     """How rows that are right by themselves differ from what is asked."""
     start, end, padding = 1, 2, 0
@@ -134,7 +146,7 @@ translate = exercise(
     "translate",
     cases=_writing_cases,
     run=_written,
-    reasons=(_rows,),
+    reasons=(_mask, _rows),
     gradients=False,
     see='chapter 10, "It learns to translate"',
 )

@@ -20,6 +20,7 @@ class _Model:
 
     def __call__(self, tokens):
         self.calls += 1
+        self.rows = tokens
         return self.model(tokens)
 
     def __deepcopy__(self, memo):
@@ -67,10 +68,21 @@ def _scored(answer, model, prompts, choices, mean):
     return found
 
 
+def _padded_in_front(check, answer, model, *others):
+    answer(model, *others)
+    if bool((model.rows[:, 0] == 0).any()):
+        return (
+            "A row that the model gets begins with 0. If that is padding: a causal model reads it, "
+            "and all places behind it move. Pad at the end."
+        )
+    return None
+
+
 completion_scores = exercise(
     "completion_scores",
     cases=_completion_cases,
     run=_scored,
+    reasons=(_padded_in_front,),
     gradients=False,
     see='chapter 13, "A causal language model without fine-tuning"',
 )

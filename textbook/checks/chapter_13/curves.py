@@ -25,6 +25,7 @@ def _curve_cases(draw, others=(), n=6):
 
 EXAMPLES = {
     "a loss between two points": (([1000, 4000], [3.0, 2.0], 2.5), 2000),
+    "a loss nearer to the second point": (([1000, 4000], [3.0, 2.0], 2.25), 2828.42712474619),
     "a loss that is reached exactly at a point": (([1000, 4000], [3.0, 2.0], 2.0), 4000),
     "a loss that the first point has": (([1000, 4000], [3.0, 2.0], 3.0), 1000),
     "a loss above that of the first point": (([1000, 4000], [3.0, 2.0], 3.5), 1000),

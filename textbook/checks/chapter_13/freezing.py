@@ -135,6 +135,9 @@ def _tuned(answer, lengths, classes, vocabulary, layers, trained):
         p.detach().copy_(weights[name])
     with mt.no_grad():
         pools = _pooled(whole.states(tokens), tokens != 0)
+        whole.norm = nn.Identity()
+        bare = _pooled(whole.states(tokens), tokens != 0)["the mean of the real tokens"]
+        pools["their mean, without the norm behind the last block"] = bare
         of = [name for name, x in pools.items() if mt.allclose(head(x), scores)]
         if not of and mt.allclose(scores.sum(dim=-1), mt.ones(len(scores))):
             of = ["what it should, and then there is a softmax: scores are asked for"]

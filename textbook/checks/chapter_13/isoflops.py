@@ -59,8 +59,10 @@ def _figure_cases(draw, unit=1):
     yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {2: 0.5}, {2: 0.1}),)
     yield (_bowl(unit * 1e10, unit * 900, 2.5, sizes, {0: 3.0}),)
     yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {1: 1.02, 2: 0.97, 3: 1.01}),)
-    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {1: 1.07}, {1: 0.1}),)
-    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {3: 0.93}, {3: 0.1}),)
+    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {1: 1.055}, {1: 0.1}),)
+    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, {3: 0.945}, {3: 0.1}),)
+    near = {1: 1.045, 2: 0.955, 3: 1.045}
+    yield (_bowl(unit * 1e10, unit * 4000, 2.5, sizes, near, slope=0.015),)
     moved = _bowl(unit * 1e10, unit * 4000, 2.5, sizes, {3: 4.0}, {3: 0.6})  # on the other curve
     yield (moved + _bowl(unit * 4e10, unit * 6000, 2.2, [unit * n for n in (900, 4500, 30_000)]),)
     runs = []
@@ -76,11 +78,11 @@ def _example(check, answer, *_):
         "all runs spend their budget": _bowl(unit, 4000, 2.5, [1000, 2000, 5000, 20_000]),
         "the lowest run is the smallest": _bowl(unit, 300, 2.5, [1000, 2000, 5000, 20_000]),
         "the lowest run is the largest": _bowl(unit, 90_000, 2.5, [1000, 2000, 5000, 20_000]),
-        "a run spends 7 % too much": _bowl(
-            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {1: 1.07}, {1: 0.3}
+        "a run spends 5.5 % too much": _bowl(
+            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {1: 1.055}, {1: 0.3}
         ),
-        "a run spends 3 % too little": _bowl(
-            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {2: 0.97}
+        "a run spends 4.5 % too little": _bowl(
+            unit, 4000, 2.5, [1000, 2000, 5000, 20_000], {2: 0.955}
         ),
         "the smallest run is left out, and then the lowest stands at the edge": _bowl(
             unit, 900, 2.5, [1000, 2000, 5000, 20_000], {0: 3.0}
