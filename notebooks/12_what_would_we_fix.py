@@ -2718,10 +2718,17 @@ if linear_longer.full and on_more_text.full:
 # after 900, is about halved after 2,700.
 #
 # **Where are the differences?** Arora et al. found those of larger models at words that repeat a pair. We split our loss
-# in the same way, in a trial with two seeds and 900 steps. It explains nothing here. At the 18 % of the characters that
-# repeat a pair of their window the gated mixer is ahead by 0.03 nats and linear attention behind by 0.15 to 0.17; at all
-# others by 0.05 to 0.06 and by 0.24 to 0.25. (A pair of letters comes again by chance, and what follows *t* can be known
-# without looking back; that is our guess.)
+# in the same way, after 900 steps: at the characters that come a second time behind the same character of their window,
+# {{12 losses_at_repeats: share that repeats; mixer=softmax}} of all, and at the others.
+#
+# | nats a character | where a pair repeats | where none does |
+# | --- | --- | --- |
+# | softmax | {{12 losses_at_repeats: nats where a pair repeats; mixer=softmax}} | {{12 losses_at_repeats: nats where none does; mixer=softmax}} |
+# | gated | {{12 losses_at_repeats: nats where a pair repeats; mixer=gated}} | {{12 losses_at_repeats: nats where none does; mixer=gated}} |
+# | linear | {{12 losses_at_repeats: nats where a pair repeats; mixer=linear}} | {{12 losses_at_repeats: nats where none does; mixer=linear}} |
+#
+# It explains nothing here: the distances are as large where nothing repeats, or larger. (A pair of letters comes again by
+# chance, and what follows *t* can be known without looking back; that is our guess.)
 #
 # > **E6 · Not at this size: gated has {{12 mixers_on_text: nats a character; mixer=gated}} nats after 300 steps, softmax
 # > {{12 mixers_on_text: nats a character; mixer=softmax}}; after 2,700 {{12 mixers_on_more_text: nats a character; mixer=gated; steps=2700}} and
