@@ -2650,6 +2650,7 @@ plot.show(
     "attention has moved left, too, but stays behind.",
 )
 on_text.table(rows="mixer", values=["nats a character", "rate", "MFLOPs a step"])
+repeats.table(rows="mixer", values=["nats where a pair repeats", "nats where none does"])
 
 
 def behind_softmax(rows, mixer, steps):
