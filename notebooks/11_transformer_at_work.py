@@ -1141,7 +1141,7 @@ plot.show(
 # - Greedy writing repeats itself, bold drawing makes words up. Temperature, top-k and top-p lie between.
 # - The cache keeps keys and values, since no token sees a later one. It saves a factor of $(n + 1)/2$, for memory.
 # - A fair comparison has equal data, cost, tricks and care, several seeds, and a test that nobody looked at. By these rules
-#   the GRU with attention keeps up on captions (C23), and with the same wiring nearly so where look-ups follow each other (E6).
+#   the GRU with attention is a little ahead on captions (C23), and with the same wiring nearly so where look-ups follow each other (E6).
 # - Residual connection and norm make depth cheap, for LSTM layers too (C38).
 # - "Training cost" may be products or capacity: ask which.
 #
