@@ -981,7 +981,8 @@ many_tasks.finding(
 # | 80 tasks | {{13 prompts_of_many_tasks: tasks never trained; steps=1000; tasks=80}} | {{13 prompts_of_many_tasks: tasks never trained; steps=4000; tasks=80}} | {{13 prompts_of_many_tasks: tasks never trained; steps=16000; tasks=80}} |
 # | 80 tasks, the eight others | {{13 prompts_of_many_tasks: eight others, never trained; steps=1000; tasks=80}} | {{13 prompts_of_many_tasks: eight others, never trained; steps=4000; tasks=80}} | {{13 prompts_of_many_tasks: eight others, never trained; steps=16000; tasks=80}} |
 #
-# With seven tasks training sixteen times as long changes nothing. With 80 it takes long, and then one example is enough. A
+# With seven tasks training sixteen times as long changes little. With 80 it takes long: after 4,000 steps the model does not
+# even know the tasks that it trains on. After 16,000 one example is enough, nearly always. A
 # task is now two choices, which language and how far, and one example shows both. **With few tasks a model learns each.
 # With many it learns what they are made of.**
 #
