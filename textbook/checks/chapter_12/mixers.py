@@ -33,10 +33,10 @@ def _beside_forward(stepped, whole):
     if stepped.shape == whole.shape and mt.allclose(stepped, whole):
         return "those of forward"
     if stepped.shape == whole.shape:
-        if mt.equal(stepped[:, 0], 0 * whole[:, 0]):
-            return "0 for the first token"
         if mt.allclose(stepped[:, 0], whole[:, 0]):
             return "others than those of forward, but for the first token's"
+        if mt.equal(stepped[:, 0], 0 * whole[:, 0]):
+            return "0 for the first token"
         factors = stepped / whole
         if mt.allclose(factors, factors[..., :1].expand(*factors.shape)):
             return "those of forward times a factor"
