@@ -118,8 +118,9 @@ def _likeness(way, found, transitions, most):
         return " It looks like the loss minus H."
     if abs(found) < 0.05 * most:
         return (
-            " That is as if nothing leaked. Is the loss that of the last position alone, where nothing "
-            "is left to be seen? Take all. Or does the model not attend in the way that is handed in?"
+            " That is as if nothing leaked. Is the loss that of the last position alone, where "
+            "nothing is left to be seen? Take all. Or does the model not attend in the way that is "
+            "handed in?"
         )
     if 0.1 * most < found < LEAKS[way][0] * most:
         return " It has begun to look ahead: train it longer, or with a rate of 0.01."
