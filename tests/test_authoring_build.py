@@ -58,6 +58,7 @@ def test_a_second_build_changes_only_outputs_that_are_not_compared(built, tmp_pa
     assert one == other
 
 
+@pytest.mark.thorough
 def test_nbgrader_generates_the_same_release(built, tmp_path):
     course = tmp_path / "course"
     mini_book.copy(built, course)

@@ -214,6 +214,7 @@ def test_missing_python_is_repaired(mini):
 
 
 @posix
+@pytest.mark.thorough
 def test_killed_install_is_made_anew(mini):
     (mini.root / "pyproject.toml").write_text(PROJECT + "# changed\n")
     (mini.root / "slow").touch()
@@ -628,12 +629,11 @@ def test_what_pythonpath_shows_is_not_taken_for_installed(mini, tmp_path):
     assert text.splitlines()[-1] == book.OFFLINE
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("trouble", "sentence"),
-    [
-        pytest.param("needs", book.OFFLINE, id="network", marks=pytest.mark.thorough),
-        pytest.param("full", book.FULL, id="disk"),
-    ],
+    [("needs", book.OFFLINE), ("full", book.FULL)],
+    ids=["network", "disk"],
 )
 def test_failed_install_gives_one_sentence(mini, trouble, sentence):
     (mini.root / "pyproject.toml").write_text(PROJECT + f"# {trouble}\n")

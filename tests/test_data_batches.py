@@ -75,6 +75,8 @@ def test_decoding_stops_at_the_end_and_keeps_unknown_words():
 def test_a_missing_special_is_named():
     with pytest.raises(ValueError, match="no '</s>'"):
         Vocabulary("ab", specials=["<pad>"]).encode_batch(["ab"], end=True)
+    with pytest.raises(ValueError, match="nothing to encode: the list of sequences is empty"):
+        Vocabulary("ab", specials=["<pad>"]).encode_batch([])
 
 
 # Batches by length

@@ -108,6 +108,7 @@ def test_a_worker_with_another_book_is_refused(dask, elsewhere, tmp_path):
         list(scheduler.results_of("tcp://127.0.0.1:1", Job({}, 1, (1, 1)), [], None, print))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_costs_nothing(dask, tmp_path):
     address, workers, _ = dask
     for number, answer in enumerate(ANSWERS):

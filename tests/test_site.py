@@ -381,6 +381,7 @@ def test_links_to_sections_land(book, tmp_path, width):
 
 
 @pytest.mark.skipif(epub.pandoc() is None, reason="needs pandoc")
+@pytest.mark.thorough
 def test_the_chapters_stand_in_an_epub(root, book, tmp_path):
     pages = shutil.copytree(book, tmp_path / "pages")
     names = [f"notebooks/{path.stem}" for path in sorted(root.glob("notebooks/*.ipynb"))]

@@ -244,16 +244,16 @@ check.moved_by_score(moved_by_score, hidden=True)
 # of the positions 0 to $n - 1$ for which `layer(X[p])` is not `layer(X)[p]`. Return None if there is none.
 #
 # ```pycon
-# >>> noticed_order(lambda x: x + x.mean(0), mt.randn(4, 2)) is None
+# >>> noticed_order(lambda x: x + x.mean(0), mt.randn(4, 2, dtype=mt.float64)) is None
 # True
-# >>> p = noticed_order(lambda x: x.cumsum(0), mt.randn(4, 2))
+# >>> p = noticed_order(lambda x: x.cumsum(0), mt.randn(4, 2, dtype=mt.float64))
 # >>> p != sorted(p)
 # True
 # ```
 #
 # - Some layers notice few permutations, or show it at one token alone.
 # - One that notices no exchange of two tokens may well notice two exchanges, one after the other.
-# - Rounding differs by less than $10^{-9}$. What a layer notices shows by more than $10^{-6}$.
+# - `X` is in float64: rounding differs by less than $10^{-9}$, what a layer notices by more than $10^{-6}$.
 #
 # *Useful*: `X[p]` with a list (no tuple), `itertools.permutations`, `mt.allclose`.
 #

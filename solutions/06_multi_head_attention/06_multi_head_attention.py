@@ -433,9 +433,9 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # head says: a 0 removes one. `draw(count)` draws `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$.
 #
 # - Train in place. **Both** answers must be right in 98 % of new tables with all heads, in 95 % without the head that is missed most.
-# - Measure on at least 1,000 new tables. Return a dict of two such shares: `"all heads"`, and `"without the worst"`, the smallest with one head removed.
+# - Measure on at least 2,000 new tables. Return a dict of two such shares: `"all heads"`, and `"without the worst"`, the smallest with one head removed.
 #
-# The check hands you fresh models and measures on other tables: what you say must agree to 0.03. The last model cannot be helped: there
+# The check hands you fresh models and measures on other tables: what you say must agree to 0.05. The last model cannot be helped: there
 # only what you say is judged. To try: `check.look_up(seed)`, `check.draw`; 400 steps of 128 tables, Adam, rate 0.01.
 #
 # <details><summary>First hint</summary>

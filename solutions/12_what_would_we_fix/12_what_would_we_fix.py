@@ -477,7 +477,7 @@ check.scan(scan, hidden=True)
 # True
 # ```
 #
-# - `forward(x)`: no loop over tokens, no look at later ones.
+# - `forward(x)`: no loop over tokens, no look at later ones. All parameters take part in `forward`.
 # - `start(batch)` gives a tuple of tensors, batch first; `step(x, state)` leaves the old state as it is.
 # - The state holds all that is remembered, in at most $4d^2$ numbers a sequence.
 #

@@ -113,6 +113,28 @@ def test_a_bit_lost_is_shown_step_by_step():
 
 
 @pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"f": ((-6, 6, 0, 0, 3), (-6, -6, 0, 0, 9))}, "a forget gate of 0.95 keeps 95% a step"),
+        ({"i": ((3, -40, 0, 0, -3), (3, 40, 0, 0, -43))}, "its input gate was 0.50"),
+        ({"g": ((0, 0, 0.5, 0, 0),) * 2}, "at step 0, g was 0.46: the candidate is too small"),
+        ({"o": ((0, -40, 0, 3, -3), (0, 40, 0, 3, -43))}, "Its output gate is 0.50 there"),
+        (
+            {"o": ((0, -40, 0, 5, -2), (0, 40, 0, 5, -42))},
+            "its output gate, 0.12, has to be near 0",
+        ),
+        (
+            {"i": ((40, -40, 0, 0, -5.6), (40, 40, 0, 0, -45.6))},
+            "not the bit that was written alone",
+        ),
+    ],
+)
+def test_what_makes_an_output_small_is_told(changed, message):
+    with pytest.raises(CheckFailed, match=message):
+        chapter_02.two_bits(memory_key._by_hand(**changed))
+
+
+@pytest.mark.parametrize(
     ("returned", "shown"),
     [
         ((mt.zeros(8, 4), mt.zeros(8, 8), mt.zeros(8)), r"'\(8, 4\), \(8, 8\), \(8,\)'"),

@@ -157,6 +157,8 @@ def test_what_leaks_is_measured(capsys):
     [
         (saying({"a causal mask": 0.1}), "That is too much"),
         (saying({"a causal mask": -0.5}), "train it longer"),
+        (lambda attend, transitions: 1.001, "H divided by the loss"),
+        (saying({"a causal mask": 0, "a mask that is off by one": 0}), "the last position alone"),
         (saying({"a causal mask": 0, "a mask that is off by one": 0.5}), "begun to look ahead"),
         (saying({"a causal mask": 0, "a mask that is off by one": -0.2}), "That is too little"),
         (saying({"a causal mask": 0, "a mask that is off by one": 1.2}), "That is too much"),

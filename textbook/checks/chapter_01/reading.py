@@ -130,7 +130,9 @@ def _kinds():
         "wraps round at the end of a window": _reading(cut=rolled_in_the_window),
         "moves the last window back to make it whole": _reading(cut=moved_back),
         "leaves out the last window, though it is whole": lambda: _Reader(
-            lambda text, count, window: list(windows(text, count, window))[:-1]
+            lambda text, count, window: (
+                (pieces := list(windows(text, count, window)))[:-1] or pieces
+            )
         ),
         "leaves a step out between windows": _reading(cut=with_a_step_between),
         "reads windows that overlap": _reading(cut=sliding),

@@ -1,5 +1,6 @@
 """Two bits, kept by weights that are set by hand."""
 
+import math
 from itertools import groupby, permutations
 
 import minitorch as mt
@@ -58,7 +59,7 @@ def _kept(answer, x):
 
 
 def _signs(weights, x):
-    """What both units say at each step, and the gates and the cell at that step."""
+    """What both units say at each step, and i, f, o, the cell and g at that step."""
     W_ih, W_hh, b = (w.double() for w in weights)
     h, c, found = mt.zeros(2).double(), mt.zeros(2).double(), []
     for x_t in x:
@@ -66,7 +67,7 @@ def _signs(weights, x):
         i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
         c = f * c + i * g
         h = o * c.tanh()
-        found.append([(_sign(h[k].item()), i[k], f[k], o[k], c[k]) for k in range(2)])
+        found.append([(_sign(h[k].item()), i[k], f[k], o[k], c[k], g[k]) for k in range(2)])
     return found
 
 
@@ -139,10 +140,33 @@ def _decided(check, answer, x):
     said = _kept(answer, x)
     if not any("?" in said[f"the output of unit {k}"] for k in range(2)):
         return _first_slip(answer, x)
-    return (
-        "A ? is an output between 0.05 and 0.5: a gate is half open, a bit has faded, or it was "
-        "written too weakly. Larger weights and biases help."
-    )
+    return _why_undecided(_signs(answer(), x), x.tolist())
+
+
+def _why_undecided(signs, x):
+    """What makes the first ? of all outputs: the factor of it that is smallest, if one is small."""
+    t, k = next((t, k) for t, both in enumerate(signs) for k in range(2) if both[k][0] == "?")
+    told = f"At step {t} unit {k} shows ?, an output between 0.05 and 0.5."
+    steps = [each[k] for each in signs[: t + 1]]
+    gate = steps[t][3].item()
+    if x[t][3] != 1 or x[t][1] != k:
+        return f"{told} It should show nothing: its output gate, {gate:.2f}, has to be near 0."
+    s = max(s for s in range(t + 1) if x[s][0] == 1 and x[s][1] == k)  # here the bit is written
+    _, i, _, _, _, g = steps[s]
+    forget = [f.item() for _, _, f, *_ in steps[s + 1 :]]
+    kept, least = math.prod(forget), min(forget, default=1.0)
+    written = f"When its bit was written, at step {s},"
+    factors = {
+        f"Its output gate is {gate:.2f} there, and has to be near 1.": gate,
+        f"{written} its input gate was {i:.2f}, which is too far from 1.": i.item(),
+        f"{written} g was {g:.2f}: the candidate is too small. Give bit a larger weight.": abs(g),
+        f"Of the bit that was written at step {s}, {kept:.0%} is left: a forget gate of "
+        f"{least:.2f} keeps {least:.0%} a step. It has to be nearer to 1.": kept,
+    }
+    why = min(factors, key=factors.get)
+    if factors[why] > 0.9:
+        why = "Its cell is not the bit that was written alone: look at all its gates since then."
+    return f"{told} {why}"
 
 
 two_bits = exercise(

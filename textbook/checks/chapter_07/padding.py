@@ -120,6 +120,9 @@ def _kinds():
             weigh=lambda scores, allowed: filled(scores / 6, allowed, -8.0)
         ),
         "counts one padding as real": encoder(of_lengths(lambda lengths: lengths + 1)),
+        "has no mask where no sentence fills all positions": encoder(
+            lambda lengths, n: (_real(lengths, n) | (lengths.max() < n))[:, None, None]
+        ),
         "takes the longest length for all": encoder(
             of_lengths(lambda lengths: lengths.max().expand(len(lengths)))
         ),
@@ -206,6 +209,7 @@ SHOWN = {
     "has a mask that is one axis short": SIZES,
     "takes the lengths of other sentences, if there are four": SIZES,
     "takes the lengths of other sentences, if there are two": SIZES,
+    "has no mask where no sentence fills all positions": "Try n above the longest length.",
     "divides by the number of positions": COUNTS,
     "counts places from the end of the batch": COUNTS,
     "fills small scores with -8": "Small differences count: all beyond rounding, 1e-9.",

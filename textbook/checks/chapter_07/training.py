@@ -104,6 +104,8 @@ def _likeness(way, found, transitions, most):
         return " It looks like a share of H: the loss is subtracted, not divided by."
     if way == "a causal mask" and len(fitting) == 1:
         return f" It looks as if H were {fitting[0]}."
+    if way == "a causal mask" and abs(found - 1) < 0.03:
+        return " It looks like H divided by the loss: subtract the loss."
     if way == "a causal mask":
         short = (
             " The model is worse than one that knows the token before: train it longer, and ask it "
@@ -116,8 +118,9 @@ def _likeness(way, found, transitions, most):
         return " It looks like the loss minus H."
     if abs(found) < 0.05 * most:
         return (
-            " It looks like a causal mask, or like the last position: does the model attend in the "
-            "way that is handed in while it is trained, and is the loss that of all positions?"
+            " That is as if nothing leaked. Is the loss that of the last position alone, where "
+            "nothing is left to be seen? Take all. Or does the model not attend in the way that is "
+            "handed in?"
         )
     if 0.1 * most < found < LEAKS[way][0] * most:
         return " It has begun to look ahead: train it longer, or with a rate of 0.01."

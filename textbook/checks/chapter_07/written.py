@@ -79,9 +79,11 @@ def _one_case(draw):
 def _read(answer):
     """What each pair shows of its program, in words."""
     found = answer()
+    whole = "the dict from each letter, A to F, to a pair or None"
     if not isinstance(found, dict) or set(found) != set(written):
-        return {"the dict from each letter, A to F, to a pair or None": brief(found)}
-    said = {"the dict from each letter, A to F, to a pair or None": "as it should be"}
+        missing = [name for name in written if isinstance(found, dict) and name not in found]
+        return {whole: f"one without {', '.join(missing)}" if missing else brief(found)}
+    said = {whole: "as it should be"}
     for name, program in written.items():
         said[f"what is said of program {name}"] = _verdict(program, found[name])
     return said

@@ -28,6 +28,21 @@ def _steps(mixer, x):
     return mt.stack(outputs, dim=1), sizes
 
 
+def _beside_forward(stepped, whole):
+    """Whether step gives what forward gives; if not, where they part, and how."""
+    if stepped.shape == whole.shape and mt.allclose(stepped, whole):
+        return "those of forward"
+    if stepped.shape == whole.shape:
+        if mt.allclose(stepped[:, 0], whole[:, 0]):
+            return "others than those of forward, but for the first token's"
+        if mt.equal(stepped[:, 0], 0 * whole[:, 0]):
+            return "0 for the first token"
+        factors = stepped / whole
+        if mt.allclose(factors, factors[..., :1].expand(*factors.shape)):
+            return "those of forward times a factor"
+    return "others than those of forward"
+
+
 def _in_turn(mixer, x, y):
     """Two texts at once, a token of each in turn."""
     states, outputs = [mixer.start(len(x)), mixer.start(len(y))], ([], [])
@@ -122,8 +137,7 @@ def _in_two_forms(answer, x, y):
     if found["what step returns"] != STEP:
         return found
     stepped, sizes = _steps(mixer, x)
-    same = stepped.shape == whole.shape and mt.allclose(stepped, whole)
-    found["the outputs of step"] = "those of forward" if same else "others than those of forward"
+    found["the outputs of step"] = _beside_forward(stepped, whole)
     same = all(
         mt.allclose(a, b) for a, b in zip(_in_turn(mixer, x, y), (whole, mixer(y)), strict=True)
     )
