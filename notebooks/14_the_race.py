@@ -960,8 +960,7 @@ if whole.full:
 # >
 # > *Measured*: nats a letter, three seeds, seconds of the race. (The 600 seconds took {{14 whole_race: seconds used; seconds=600}} seconds
 # > of processor time, on a busy machine.) Chapter 11's model, after {{11 plays: steps; text=tiny Shakespeare}} steps, which are
-# > 550 seconds of the race (ten steps a second), has {{11 plays: nats a character; text=tiny Shakespeare}} on the whole tenth; the last
-# > 500 steps brought 0.01 of it.
+# > 550 seconds of the race (ten steps a second), has {{11 plays: nats a character; text=tiny Shakespeare}} on the whole tenth.
 #
 # | | 120 seconds | 600 seconds |
 # | --- | --- | --- |
