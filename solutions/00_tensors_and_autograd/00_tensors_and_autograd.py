@@ -271,8 +271,6 @@ check.tied_gradients(tied_gradients, hidden=True)
 # - Leave out the first `steps // 2` factors. Return the geometric mean of the other $m$:
 #   $(f_1 f_2 \cdots f_m)^{1/m} = \exp\big(\frac1m \sum_i \log f_i\big)$.
 #
-# 
-#
 # <details><summary>First hint</summary>
 #
 # The factor is the length of $vW$ before the next step divides it.

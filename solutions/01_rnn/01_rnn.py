@@ -50,7 +50,7 @@ progress.show("01")
 #
 # <details><summary>First hint</summary>
 #
-# Write the loop without lengths first. At step $t$, which sequences go on?
+# First write the loop without lengths. At step $t$, which sequences go on?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -190,7 +190,7 @@ check.reach(reach, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Turn each sequence round, keep the padding behind it, run `backward`, and turn the result round.
+# Turn each sequence round, run `backward`, and turn the result round. The padding stays behind.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -232,7 +232,7 @@ check.both_directions(both_directions, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Pair each token that is read with the next. What is read first, what comes last?
+# Pair each token with the next. What is read first, what comes last?
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -47,7 +47,7 @@ progress.show("02")
 #
 # <details><summary>First hint</summary>
 #
-# Compute all four sums at once, then cut them. In which order must the six lines run?
+# Compute all four sums at once, then cut them. In which order do the six lines run?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -100,7 +100,7 @@ check.peephole_cell(peephole_cell, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $\sigma(-a) = 1 - \sigma(a)$. The same moves serve kernel, recurrent and both biases: write them once.
+# $\sigma(-a) = 1 - \sigma(a)$. The same moves serve kernel, recurrent and both biases.
 #
 # </details>
 
@@ -138,7 +138,7 @@ check.moved_gru(moved_gru, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Write the loop over the steps without holding first. Between which two lines does the mean belong?
+# First write the loop without holding. Between which two lines does the mean belong?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -294,9 +294,9 @@ check.two_bits(two_bits, hidden=True)
 # `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
 # $(B, 4)$ each. `state` is such a pair, or None. It is right if
 #
-# 1. `h` is the last of the states;
+# 1. `h` is the last state;
 # 2. None means zeros, in every call;
-# 3. in two pieces, the second from the first's pair, `x` gives the same;
+# 3. read in two pieces, the second from the first's pair, `x` gives the same;
 # 4. no sequence depends on another;
 # 5. arguments stay unchanged;
 # 6. from `h` a gradient, not all zeros, reaches each sequence's first input.
@@ -355,7 +355,7 @@ check.broken_layers(broken_layers, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with any report: the check prints mean and spread of all settings, also where it refuses.
+# Run with any report first: the check prints mean and spread of all settings.
 #
 # </details>
 
@@ -406,7 +406,7 @@ check.find_out(run, report)
 #
 # *Challenge · hard · 35 minutes · 5 points*
 #
-# Compute the gradient of an LSTM step without the engine. The step is done: the sums $a = x_t W_{ih}^\top + h W_{hh}^\top + b$ went through
+# Compute the gradient of an LSTM step without the engine. The sums $a = x_t W_{ih}^\top + h W_{hh}^\top + b$ went through
 # sigmoid and tanh and gave `gates`, the tuple `(i, f, g, o)`, each $(B, H)$. Then $c' = f \odot c + i \odot g$ and $h' = o \odot \tanh(c')$.
 #
 # ```pycon
@@ -428,7 +428,7 @@ check.find_out(run, report)
 #
 # <details><summary>First hint</summary>
 #
-# From $h'$ to $o$ and $c'$. From $c'$ to $f$, $c$, $i$ and $g$. From gates to sums, and from sums to $h$ and $W_{hh}$.
+# From $h'$ to $o$ and $c'$, to $f$, $c$, $i$ and $g$, to the sums, to $h$ and $W_{hh}$.
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -43,12 +43,12 @@ progress.show("03")
 #
 # <details><summary>First hint</summary>
 #
-# Python lists will do. How many places are left behind the end of a sentence?
+# Python lists will do. How many places are left behind an end?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# With $n$ words, $T - n - 1$ places are left at the end.
+# With $n$ words, $T - n - 1$ places are left.
 #
 # </details>
 
@@ -93,7 +93,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# 0 times a NaN is a NaN, on the way back, too. Mask the scores before anything reads them.
+# 0 times NaN is NaN, on the way back, too. Mask the scores before anything reads them.
 #
 # </details>
 
@@ -307,7 +307,7 @@ check.complete(complete, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Each word meets its own LSTM; those that are written meet the output layer, too. A look-up costs nothing.
+# Each word meets its own LSTM; written ones meet the output layer, too. A look-up costs nothing.
 #
 # </details>
 
@@ -360,7 +360,7 @@ for row in check.translators:
 #
 # <details><summary>First hint</summary>
 #
-# Leave out unfair rows first. Then look at all ordered pairs with the same test.
+# Leave out unfair rows first. Then look at all ordered pairs.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -414,7 +414,7 @@ nine = check.encoders()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# For rule 2, change each word into each of the other eleven, and turn each pair of neighbours round.
+# For rule 2, change each word into each other one, and exchange each pair of neighbours.
 #
 # </details>
 
@@ -433,14 +433,14 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 5 points*
 #
-# Search for the likeliest sentences. Begin with one open hypothesis, the empty list with $\log P = 0$, which has read `start`. Up to `max_length` times:
+# Search for the likeliest sentences. Begin with one open hypothesis, the empty list, $\log P = 0$, which has read `start`. Up to `max_length` times:
 #
 # 1. Continue every open hypothesis by every token: add its log-probability.
 # 2. Keep the `beams` continuations with the largest $\log P$ (all, if fewer).
 # 3. Those that end with `end` are finished, put aside. The others stay open, each with its own state. Stop if none does.
 #
 # What is open at last is finished, too. The score is $\log P \,/\, \big((5 + T) / 6\big)^{\alpha}$ for $T$ tokens (with `end`, without `start`) and
-# $\alpha$ = `alpha` $\ge 0$. Return the `beams` best pairs, best first.
+# $\alpha$ = `alpha` $\ge 0$. Return the `beams` best, best first, as pairs.
 #
 # ```pycon
 # >>> for tokens, score in beam_search(toy_step, mt.zeros(1, 1), 0, 1, beams=2, max_length=5, alpha=0):

@@ -92,7 +92,7 @@ check.leave_one_out(leave_one_out, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# What must not count has to be replaced, not weighted: in the keys, in the values, in the scores.
+# What must not count is replaced, not weighted: in keys, values and scores.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -130,7 +130,7 @@ check.attend(attend, hidden=True)
 # {'dot product': 24, 'multiplicative': 56, 'reduced rank': 38, 'additive': 38, 'largest rank': 0}
 # ```
 #
-# All are whole numbers, and may be large. Two of the costs are equal: are they equally fast?
+# All are whole numbers, and may be large. Two costs are equal: are they equally fast?
 #
 # <details><summary>First hint</summary>
 #
@@ -188,12 +188,12 @@ check.score_costs(score_costs, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Begin with orthonormal keys, such as `mt.eye(n)`. With which query are two scores the same and all others 0?
+# Begin with orthonormal keys, such as `mt.eye(n)`. With which query are two scores equal and all others 0?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# With a score of $a$ at two keys and 0 elsewhere, $e^a$ is the ratio of two weights. Solve for $a$ with a pencil.
+# With scores of $a$ at two keys and 0 elsewhere, $e^a$ is the ratio of two weights. Solve for $a$.
 #
 # </details>
 
@@ -315,11 +315,11 @@ check.learns_faster(learns_faster, hidden=True)
 # *Practice · medium · 35 minutes · 4 points*
 #
 # `outputs, weights = attend(queries, memory, padding)` uses its own score. Queries and outputs are $(B, T, d)$, weights $(B, T, n)$; the memory
-# $(B, n, d)$ is keys and values. `padding` $(B, n)$ ends sentences, none empty. It is right if
+# $(B, n, d)$ is keys and values, `padding` $(B, n)$ at the ends; no sentence is empty. It is right if
 #
 # 1. a query's weights are $\ge 0$, **exactly** 0 at the padding, and add up to 1; its output is the memory's weighted sum;
-# 2. both depend on this query and its sentence's words alone, whatever the padding;
-# 3. if words change places, their weights go along;
+# 2. both depend on this query and its sentence's words alone, not on padding;
+# 3. if words change places, their weights follow;
 # 4. arguments stay unchanged.
 #
 # Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
@@ -337,7 +337,7 @@ nine = check.programs()
 # %% [markdown]
 # <details><summary>First hint</summary>
 #
-# Make one batch with several sentences, queries and lengths. Then ask each query alone, of its own words.
+# Make a batch with several sentences, queries and lengths. Then ask each query alone, of its own words.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -445,7 +445,7 @@ check.Queries(Queries, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Go back one step at a time: outputs, weights, scores. The memory is read twice, so its gradient has two parts.
+# Go back step by step: outputs, weights, scores. The memory is read twice, so its gradient has two parts.
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -97,7 +97,7 @@ check.from_others(from_others, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Find these rows first. Give them scores of 0, so that softmax stays finite, and put their weights to 0 afterwards.
+# Find these rows first. Give them scores of 0, and put their weights to 0 afterwards.
 #
 # </details>
 
@@ -168,7 +168,7 @@ check.SelfAttention(SelfAttention, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Take pencil and paper. Write $e = \sum_{a} \sum_{b} x_a M_{ab}\, y_b$: which matrix is $M$?
+# Write $e = \sum_{a} \sum_{b} x_a M_{ab}\, y_b$: which matrix is $M$?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -264,7 +264,7 @@ check.moved_by_score(moved_by_score, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `outputs[p]` are the old outputs in the new order. Compare all of them, not the first alone.
+# `outputs[p]` are the old outputs in the new order. Compare all of them.
 #
 # </details>
 
@@ -355,7 +355,7 @@ check.by_distance(by_distance, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with any report: the check prints mean and spread of all settings, also where it refuses.
+# Run with any report first: the check prints mean and spread of all settings.
 #
 # </details>
 

@@ -187,7 +187,7 @@ eight = check.suspects()
 #
 # <details><summary>First hint</summary>
 #
-# Two lines: compare `layer(X[:, order])` with `layer(X)[:, order]`, and a sequence alone with its row of the batch.
+# Compare `layer(X[:, order])` with `layer(X)[:, order]`, and a sequence alone with its row of the batch.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -321,7 +321,7 @@ check.without_each_head(without_each_head, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# On the unit circle the next key scores $\cos(2\pi/n)$, your own 1. Make the query long enough that the difference is 1.
+# On the unit circle the next key scores $\cos(2\pi/n)$, your own 1. Make the query so long that they differ by 1.
 #
 # </details>
 
@@ -371,7 +371,7 @@ check.favourites(favourites, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `Q[0]` passes on the first half of `x`, `Q[1]` the second, both times a number so large that softmax is sharp among 25 keys.
+# `Q[0]` passes on the first half of `x`, `Q[1]` the second, times a number that makes softmax sharp among 25 keys.
 #
 # </details>
 
@@ -445,7 +445,7 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Draw gates for each table: each head is missing now and then. Measure with fixed gates, under `mt.no_grad()`.
+# Draw gates for each table: each head is missing now and then. Measure with fixed ones, under `mt.no_grad()`.
 #
 # </details>
 
