@@ -344,7 +344,7 @@ check.broken_gradients(broken_gradients, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Five optimizers were tried on a spiral (the numbers are made up). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to report.
+# Five optimizers were tried on a spiral (made-up numbers). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to report.
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)

@@ -82,7 +82,7 @@ check.unroll(unroll, hidden=True)
 # ```
 #
 # - Where the norm is above `max_norm`, multiply every tensor by `max_norm` $/ \lVert g \rVert$; else leave them as they are.
-# - Tensors may have any shapes. Those that you were given stay unchanged.
+# - Tensors may have any shapes.
 # - None stays None. If all are None, the norm is 0.
 # - Numbers may be as **large** as $10^{200}$, in float64: their norm is finite, their squares are not.
 #
@@ -349,7 +349,7 @@ check.broken_readers(broken_readers, hidden=True)
 # ### The loop
 #
 # Train once through `x` $(T, B, d)$ and `y` $(T, B, 1)$, in windows of `window` steps; the last may be shorter.
-# Return the list of losses, as numbers.
+# Return the losses, a list of numbers.
 #
 # - `model(inputs, h)` returns outputs and the state at their end, $(1, B, H)$. `h` is None at first.
 # - `loss_function(outputs, targets)` gives the loss.
@@ -411,7 +411,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 #
 # $$h_t = (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \qquad a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b .$$
 #
-# A forward pass is done. Return $\partial L / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
+# Return $\partial L / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
 #
 # ```pycon
 # >>> one = mt.ones(1, 1)

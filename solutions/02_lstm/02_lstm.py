@@ -131,7 +131,7 @@ check.moved_gru(moved_gru, hidden=True)
 #
 # - For each unit run the LSTM from zeros. At every step, as soon as $c_t$ is computed, **hold** this unit: its cell becomes its mean over
 #   the sequences. $h_t$ reads the held cell. All other units are free.
-# - The answer is the class with the largest score; the scores are $h_T W_{out}^\top$, $(B, C)$.
+# - The answer has the largest of the scores $h_T W_{out}^\top$, $(B, C)$.
 # - `x` is $(T, B, d)$, `answers` $(B)$. `W_ih`, `W_hh` and `b` are those of exercise 1, `W_out` is $(C, H)$.
 #
 # Below, three LSTMs have learned whether a stream has more *a* than *b*. In which does one cell count?
@@ -308,7 +308,7 @@ check.two_bits(two_bits, hidden=True)
 # 5
 # ```
 #
-# Below $10^{-9}$ (in float64) is rounding.
+# Differences below $10^{-9}$ in float64 are rounding.
 
 # %%
 eight = check.unknown_layers()

@@ -113,7 +113,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# What does padding cost? A recurrent network computes one *cell* for every token, padding too. A corpus is cut into batches of `size`, each padded to its longest sentence. Return a dict:
+# What does padding cost? A recurrent network computes a *cell* for every token, padding too. A corpus is cut into batches of `size`, each padded to its longest sentence. Return a dict:
 #
 # - `"padded"`: the cells of all batches;
 # - `"sorted"`: the same, if the corpus is first sorted, the shortest sentence first;
@@ -237,7 +237,7 @@ print(scores.exp())
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Complete a translation that somebody began. Return what was said, $(B, T)$: with the given words and the ends, without `start`.
+# Complete translations that somebody began. Return all that is said, $(B, T)$: given words and ends too, not `start`.
 #
 # ```pycon
 # >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[0], [3]]), start=0, end=1, pad=0, max_length=5)

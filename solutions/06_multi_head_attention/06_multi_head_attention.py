@@ -29,7 +29,7 @@ progress.show("06")
 # *Core · easy · 15 minutes · 3 points*
 #
 # Queries, keys and values are often made by one large product `P`, $(B, n, 3d)$. Some models (GPT-NeoX, BLOOM) keep it head by head. The first
-# $3d/h$ columns belong to head 0: its query, its key, its value, $d/h$ each. Then comes head 1. Return query, key and value, each
+# $3d/h$ columns belong to head 0: query, key, value, $d/h$ each. Then comes head 1. Return query, key and value, each
 # $(B, h, n, d/h)$.
 #
 # ```pycon
