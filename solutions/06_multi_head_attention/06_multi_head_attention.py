@@ -428,18 +428,18 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 4 points*
 #
-# Train the chapter's model for two letters so that **any one of its 4 heads can be removed**. `model(letters, values, asked, gates)`
-# gives scores $(B, 2, 8)$ of two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head says: 0 removes it.
+# Train the chapter's model for two letters, `check.look_up(seed)`, so that **any one of its 4 heads can be removed**.
+# `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head says: 0 removes it.
 # `draw(count)` gives `letters`, `values`, `asked` and right answers $(\text{count}, 2)$.
 #
 # - **Both** answers must be right in 98 % of new tables with all heads, in 95 % without the head missed most.
-# - Measure both shares on 2,000 new tables or more: return a dict, `"all heads"` and `"without the worst"`.
+# - Return a dict of both shares on 2,000 new tables or more: `"all heads"`, `"without the worst"`.
 #
 # On the check's tables your shares must hold to 0.05. Its last model cannot be helped: there only they are judged.
 #
 # <details><summary>First hint</summary>
 #
-# Try with `check.look_up(seed)` and `check.draw`: 400 steps of 128 tables, Adam, rate 0.01. What a model has never met in training it need
+# To try, take `check.draw` and 400 steps of 128 tables, with Adam at rate 0.01. What a model has never met in training it need
 # not bear: what should it meet?
 #
 # </details>
