@@ -204,7 +204,7 @@ check.shift_matrix(shift_matrix, hidden=True)
 #
 # - `"pairs that have been around"`: how many had turned by $2\pi$ or more at the last trained place;
 # - `"squeeze"`: the factor that brings the new last place to the last trained one;
-# - `"base"`: the larger base with which the **slowest** pair has, at the new last place, its angle at the last trained one.
+# - `"base"`: the larger base that gives the **slowest** pair, at the new last place, the angle that it had at the last trained one.
 #
 # How far apart are neighbours in the *fastest* pair, with each remedy?
 #

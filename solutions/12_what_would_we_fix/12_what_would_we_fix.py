@@ -36,10 +36,10 @@ progress.show("12")
 # 224.0
 # ```
 #
-# Its layers have `heads` query heads, which share `key_heads` key heads. Each key head has keys and values, both as large as the query of one head, `width / heads`. Return the bytes after
+# In each of its layers `heads` query heads share `key_heads` key heads. A key head has keys and values of size `width / heads`. Return the bytes after
 # `n` tokens of one text.
 #
-# - In `full_layers` of the `layers` a token looks at all tokens before it and itself.
+# - In `full_layers` of the `layers` a token looks at itself and all before it.
 # - In the others it sees the last `window` tokens, itself included; the rest is thrown away.
 # - A number takes `bits` bits, which may be 4.
 #
@@ -427,9 +427,9 @@ check.leaking(leaking, hidden=True)
 # (tensor([ 1,  3,  6, 10, 15]),)
 # ```
 #
-# `items` is a tuple of tensors with $n$ rows each: row $t$ of all of them is one item $p_t$, such as
-# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` takes two such tuples with equally many rows, combines them row by row, and returns a tuple. Return
-# one like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
+# `items` is a tuple of tensors with $n$ rows each: row $t$ of all is one item $p_t$, such as
+# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` combines two such tuples with equally many rows, row by row. Return
+# a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
 #
 # - It is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
 # - Call `combine` at most $2 \lceil \log_2 n \rceil$ times, with at most $n \lceil \log_2 n \rceil$ pairs of rows in all.

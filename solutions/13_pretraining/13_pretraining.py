@@ -349,7 +349,7 @@ check.probe(probe, hidden=True)
 #
 # Return the inputs and the blanks, $(B, n)$ each. Nothing else changes; every call draws anew.
 #
-# Avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
+# *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
 #
 # <details><summary>First hint</summary>
 #
