@@ -431,7 +431,7 @@ check.leaking(leaking, hidden=True)
 # $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` combines two such tuples with equally many rows, row by row. Return
 # a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
 #
-# - It is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
+# - `combine` is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
 # - Call `combine` at most $2 \lceil \log_2 n \rceil$ times, with at most $n \lceil \log_2 n \rceil$ pairs of rows in all.
 # - $n$ may be any number from 1.
 #
