@@ -461,7 +461,7 @@ check.broken_rotations(broken_rotations, hidden=True)
 #
 # - `model(tokens)` gives scores $(B, n, V)$; the largest is the answer.
 # - `batches` is a list of pairs, tokens and targets $(B, n)$. A target $-100$ is none.
-# - Measure in `eval()`, and leave the model in its mode.
+# - Measure in `eval()`, and leave the model in the mode in which it came.
 #
 # <details><summary>First hint</summary>
 #

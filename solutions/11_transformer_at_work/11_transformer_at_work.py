@@ -225,7 +225,7 @@ check.merge_once(merge_once, hidden=True)
 # Translate a batch greedily. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
 # `model.decode(tokens, memory, real)` makes of all target tokens so far, `start` first, scores $(B, T, V)$ for the token after each. The mask `real` $(B, 1, 1, n)$ is False at padding.
 #
-# - A row gets the likeliest token until that is `end`, at most `longest` tokens. `start` and `padding` are never said.
+# - A row gets the likeliest token, never `start` or `padding`, until that is `end`, at most `longest` tokens.
 # - **A row that has ended is not computed any more**: `decode` gets the other rows alone, and is not called without any.
 # - Return $(B, T)$, as wide as the longest translation: each row without `start`, with its `end`, then `padding`.
 #
@@ -277,7 +277,7 @@ check.translate(translate, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Sort each row. A token stays if all before it have less than the share.
+# Sort each row. A token stays if those before it have less than the share together.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -467,7 +467,7 @@ check.cached_step(cached_step, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Adam, a rate that rises for a tenth and falls to 0, the gradient clipped at 1.
+# Adam, a rate that rises over the first tenth and falls to 0, the gradient clipped at 1.
 #
 # </details>
 
