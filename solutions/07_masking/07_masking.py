@@ -281,7 +281,7 @@ for run in check.runs:
 #
 # - `"verdicts"`, a dict from each model: `"measured wrongly"` if its losses at the **last** position differ; else `"leaks"` if they differ
 #   anywhere; else `"no leak seen"`;
-# - `"best"`: of those with no leak seen on text `"held out"`, the model with the lowest mean loss from the prefix, or None.
+# - `"best"`: of those with no leak seen whose text is `"held out"`, the model with the lowest mean loss from the prefix, or None.
 #
 # ```pycon
 # >>> judged([{"model": "A", "text": "held out", "in one pass": [1.0, 2.0], "from the prefix": [3.0, 2.0]}])
