@@ -98,7 +98,7 @@ check.set_rates(set_rates, hidden=True)
 # tensor(1.)
 # ```
 #
-# With $p = \operatorname{softmax}(\text{scores})$ the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over the positions whose target is no padding.
+# With $p = \operatorname{softmax}(\text{scores})$ the loss of a position is $-\sum_v q_v \log p_v$. Return the mean over the positions whose target is no padding (one at least).
 #
 # - `scores` is $(B, T, V)$ with $V \ge 4$, `targets` $(B, T)$, `smoothing` is $\epsilon$, from 0 to 1.
 # - Scores may be in the hundreds. The score of padding may be $-\infty$ everywhere.
@@ -222,12 +222,24 @@ check.merge_once(merge_once, hidden=True)
 #
 # *Practice · medium · 35 minutes · 5 points*
 #
-# Translate a batch greedily. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
+# Translate a batch greedily.
+#
+# ```pycon
+# >>> from types import SimpleNamespace
+# >>> model = SimpleNamespace(  # says the source again
+# ...     encode=lambda source, real: source,
+# ...     decode=lambda tokens, memory, real: F.one_hot(memory[:, : tokens.shape[1]], 5).float(),
+# ... )
+# >>> translate(model, mt.tensor([[3, 2, 0], [4, 3, 2]]), start=1, end=2, padding=0, longest=3).tolist()
+# [[3, 2, 0], [4, 3, 2]]
+# ```
+#
+# `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
 # `model.decode(tokens, memory, real)` makes of all target tokens so far, `start` first, scores $(B, T, V)$ for the token after each. The mask `real` $(B, 1, 1, n)$ is False at padding.
 #
 # - A row gets the likeliest token, never `start` or `padding`, until that is `end`, at most `longest` tokens.
 # - **A row that has ended is not computed any more**: `decode` gets the other rows alone, and is not called without any.
-# - Return $(B, T)$, as wide as the longest translation: each row without `start`, with its `end`, then `padding`.
+# - Return $(B, T)$, as wide as the longest translation: each row without `start`, with its `end` if it has one, then `padding`.
 #
 # Why may a row be left out?
 #
@@ -377,7 +389,7 @@ plot.show(figure, alt="Losses, and the norm of the gradient, of seven trainings 
 #
 # - `"the rate is too high"`: the loss jumps up and stays there;
 # - `"an odd batch"`: it jumps up and comes back;
-# - `"gradients pile up"`: nobody sets them to zero;
+# - `"gradients pile up"`: nobody sets them to zero, so the norm grows;
 # - `"learns by heart"`: the step to stop at;
 # - `"sees the answers"`;
 # - `"the rate ends too early"`: then nothing is learned;
@@ -487,7 +499,7 @@ check.train(train, hidden=True)
 #
 # 1. Try all `rates` with all seeds in `choosing`: the rate with the best mean on **validation** data wins.
 # 2. While the winner is the largest tried, try twice that; while it is the smallest, half of it.
-# 3. Train with the winner and all seeds in `reporting`; score each model **once**, on test data.
+# 3. Train with the winner and all seeds in `reporting`, which are others; score each model **once**, on test data.
 #
 # Train nothing twice. Return a dict: `"rate"`, the list `"accuracies"` on test data, their `"mean"` and `"spread"` (`statistics.stdev`).
 #

@@ -385,7 +385,7 @@ check.decay_matrix(decay_matrix, hidden=True)
 #
 # - They are made for one $n$: change later tokens, do not cut them off.
 # - Gradients will not do: leaks may go through `detach()` or a comparison.
-# - A leak may be faint, or show only where later numbers are large: change these by 50 times the largest in `x`, in both directions.
+# - A leak may be faint, or show only where later numbers are large: add to these 50 times the largest size in `x`, and subtract it.
 # - Differences below $10^{-9}$ are rounding.
 #
 # Of these eight four leak:
@@ -429,7 +429,7 @@ check.leaking(leaking, hidden=True)
 #
 # `items` is a tuple of tensors with $n$ rows each: row $t$ of all is one item $p_t$, such as
 # $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` combines two such tuples with equally many rows, row by row. Return
-# a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
+# a tuple (or list) like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
 #
 # - `combine` is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
 # - Call `combine` at most $2 \lceil \log_2 n \rceil$ times, with at most $n \lceil \log_2 n \rceil$ pairs of rows in all.
@@ -544,7 +544,7 @@ check.measure(measure, hidden=True)
 # %% [markdown]
 # ### Trained on recall
 #
-# Return three to six rates, each at least 3 times the one below. By your measurement one layer of width 32, trained for 120 steps,
+# Return three to six rates, in any order, each at least 3 times the next smaller. By your measurement one layer of width 32, trained for 120 steps,
 # must give 0.6 of the answers after 16 pairs right, its rate not at the edge.
 #
 # *Try* `check.train(OwnMixer, rate, seed)`.

@@ -7,7 +7,7 @@
 # **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
 # In exercises 4 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy.
 #
-# **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding, at the end. *Blanks*, boolean $(B, n)$, are the places
+# **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Rows are padded with 0 at the end. *Blanks*, boolean $(B, n)$, are the places
 # that a masked language model is asked about, whatever the input shows. `OneStack(vocabulary, width, heads, hidden, layers)` is [chapter 10](../../notebooks/10_transformer.ipynb)'s.
 
 # %%
@@ -161,7 +161,7 @@ for run in check.figure:
 #
 # `runs` is a list like `check.figure`, in any order.
 #
-# - Leave out runs whose `"FLOPs of a token"` times `"tokens"` differ from their budget by more than 5 %.
+# - Leave out runs whose `"FLOPs of a token"` times `"tokens"` differ from their budget by more than 5 %. Of each budget some are left.
 # - If the smallest or largest model left has the lowest loss, the best is None.
 # - Else it is where a parabola is lowest, of the loss over $\log N$, through the lowest run and its two neighbours.
 #
@@ -253,13 +253,13 @@ check.blank_loss(blank_loss, hidden=True)
 # ```
 #
 # `model(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$. `prompts` is a list of lists of tokens; `choices[i]` lists the
-# completions of prompt $i$, lists of tokens, too; none is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
+# completions of prompt $i$, lists of tokens, too; no list is empty. Return a list with a tensor for each prompt: for each of its completions $c$ of $k$ tokens
 #
 # $$\log p(c \mid \text{prompt}) = \sum_{j=1}^{k} \log p(c_j \mid \text{prompt}, c_1, \dots, c_{j-1}),$$
 #
 # divided by $k$ if `mean` is True.
 #
-# All completions of all prompts go through the model in **one** call: pad with 0. Which score prefers short completions?
+# All completions of all prompts go through the model in **one** call: pad with 0, which may also be a token of a completion. Which score prefers short completions?
 #
 # <details><summary>First hint</summary>
 #
@@ -465,7 +465,7 @@ check.unfair(unfair, hidden=True)
 #
 # ### The training
 #
-# Train `model(tokens)`, which gives scores $(B, n, V)$, as a masked language model, in place.
+# Train `model(tokens)`, which gives scores $(B, n, V)$, as a masked language model, in place, in any mode.
 #
 # ```pycon
 # >>> model, sentences = OneStack(9, 4, 2, 8, 1, causal=False), mt.randint(4, 9, (50, 8))
@@ -513,6 +513,12 @@ check.pretrain(pretrain, hidden=True)
 # Pretraining must gain 0.1 of the places with **each** of three seeds. No choice may stand at an edge: the smallest or largest rate, or the most steps.
 #
 # *Try* `check.encoder()`, `check.sentences(count, seed)` (mask 1, special 0 to 3).
+#
+# <details><summary>Hint</summary>
+#
+# Among equals the first pair wins. Twenty sentences are learned soon: put numbers of steps below 100 in the middle.
+#
+# </details>
 
 
 # %% solution="plan"

@@ -41,6 +41,13 @@ def _in_parts(answer, layer, parts, *texts):
     return [mt.cat(output, dim=1).detach() for output in outputs]
 
 
+def _two_ways_on(answer, layer, x):
+    """The outputs of two next tokens, each after the same first part and its cache."""
+    _, cache = _part(answer, layer, x[:, :2], None)
+    ways = x[:, 2:3], x[:, :1]
+    return [_part(answer, layer, new, cache)[0].detach() for new in ways]
+
+
 class _Layer(MultiHeadAttention):
     """The chapter's layer; it runs no operation that is forbidden here."""
 
@@ -62,6 +69,9 @@ def _run_cached(answer, sizes, parts, x):
         "the tensor of outputs of a longer text": _in_parts(answer, layer, steps, long)[0],
         "the list of outputs of two texts that are written in turn": _in_parts(
             answer, layer, parts, x, x.flip(1)
+        ),
+        "the list of outputs of two ways to go on from the same cache": _two_ways_on(
+            answer, layer, x
         ),
     }
 

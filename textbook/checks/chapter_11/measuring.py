@@ -8,6 +8,9 @@ from textbook.checks.compare import difference
 from textbook.checks.released import exercise
 
 
+MOST = 300  # trainings, of which no measurement here needs a third
+
+
 class Curve:
     """A made-up training: accuracy by rate, seed and data; it notes what is asked of it.
 
@@ -23,6 +26,11 @@ class Curve:
     def run(self, rate, seed):
         """A model, as dear as a training."""
         self.ran.append((rate, seed))
+        if len(self.ran) > MOST:
+            raise RuntimeError(
+                f"the training number {MOST} has not ended the search: where the largest rate is "
+                "the best try a larger one, where the smallest is a smaller one"
+            )
         return rate, seed
 
     def score(self, model, data):

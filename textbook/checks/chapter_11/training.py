@@ -5,6 +5,7 @@ import statistics
 import minitorch as mt
 from minitorch import nn
 from textbook.checks.compare import number
+from textbook.checks.rates import largest, rates_noted
 from textbook.checks.released import exercise
 
 PAD, START, END = 0, 1, 2
@@ -62,8 +63,9 @@ def _training_cases(draw):
 def _trained(answer, vocabulary, steps):
     """What is returned, how the model was asked, and what it has learned."""
     mt.manual_seed(0)
-    model, batches = Spy(vocabulary), Batches(vocabulary)
-    losses = answer(model, batches, steps, 0.1)
+    model, batches = Spy(vocabulary).eval(), Batches(vocabulary)
+    with rates_noted() as rates:
+        losses = answer(model, batches, steps, 0.1)
     plain = isinstance(losses, (list, tuple)) and all(
         number(x) is not None and not isinstance(x, mt.Tensor) for x in losses
     )
@@ -85,6 +87,7 @@ def _trained(answer, vocabulary, steps):
         "what is left of the gradient before": "something" if model.piled else "nothing",
         "what training changes": _changed(model),
         "what a rate of 0 changes": _changed_at_rate_0(answer, vocabulary),
+        "the largest learning rate": largest(rates, 0.1),
         "what the losses are": _kind_of_losses(losses, model, batches) if plain else "",
         "what padding is taught": _taught_by_padding(model),
         fallen: "less than a third" if last < first / 3 else "a third or more",

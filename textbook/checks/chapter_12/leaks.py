@@ -89,6 +89,9 @@ def _makers(draw, n, d):
     def faint(x):
         return running(x) + 3e-6 * mt.cat([x[-1:], mt.zeros_like(x[1:])]) * (mt.arange(d) == d - 1)
 
+    def very_faint(x):
+        return running(x) + 3e-7 * mt.cat([x[-1:].tanh(), mt.zeros_like(x[1:])])
+
     def opposite(x):
         """What it adds is 0 in the sum over an output's numbers."""
         return running(x) + (mt.arange(d) - (d - 1) / 2) * x.mean()
@@ -119,6 +122,7 @@ def _makers(draw, n, d):
         "multiplied by a number that depends on the signs in all tokens": counting,
         "a shift by two, the wrong way": far,
         "a faint look from the first token at the last": faint,
+        "a look at the last token that changes the seventh digit": very_faint,
         "a leak that is 0 in the sum of an output's numbers": opposite,
     }
     honest = {
@@ -167,7 +171,9 @@ HINTS = {
     "later tokens and compare outputs.",
     "a shift by two, the wrong way": "Token t looks at token t + 2: try every later token.",
     "a faint look from the first token at the last": "The difference is small, and far above "
-    "rounding: compare with a tolerance such as 1e-7.",
+    "rounding: compare with a tolerance of 1e-9.",
+    "a look at the last token that changes the seventh digit": "The difference is small, and far "
+    "above rounding: compare with a tolerance of 1e-9. The defaults of allclose are too wide.",
     "a leak that is 0 in the sum of an output's numbers": "The differences cancel in a sum: "
     "compare number by number.",
     "attention in tiles, without a mask inside a tile": "Only some tokens look ahead, to the next "

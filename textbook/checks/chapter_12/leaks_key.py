@@ -19,7 +19,7 @@ def leaking(mixers, x):
             noise = 20 * mt.randn_like(x[t + 1 :])
             for later in (noise, -noise):
                 changed = mixer(mt.cat([x[: t + 1], later]))
-                same = mt.allclose(changed[: t + 1], outputs[: t + 1], rtol=0, atol=1e-7)
+                same = mt.allclose(changed[: t + 1], outputs[: t + 1], rtol=0, atol=1e-9)
                 leaks = leaks or not same
         if leaks:
             found.append(i)
@@ -54,7 +54,7 @@ def leaking_token_by_token(mixers, x):
                 for c in range(x.shape[1]):
                     changed = x.clone()
                     changed[j, c] += by
-                    if ((mixer(changed) - whole)[:j].abs() > 1e-7).any():
+                    if ((mixer(changed) - whole)[:j].abs() > 1e-9).any():
                         return True
         return False
 
@@ -70,7 +70,7 @@ def leaking_by_chance(mixers, x):
         for _ in range(10):
             for t in range(1, len(x)):
                 end = mt.tensor(50 * random.standard_normal((len(x) - t, x.shape[1])))
-                if np.abs(mixer(mt.cat([x[:t], end])).numpy()[:t] - whole[:t]).max() > 1e-6:
+                if np.abs(mixer(mt.cat([x[:t], end])).numpy()[:t] - whole[:t]).max() > 1e-9:
                     found.add(i)
     return sorted(found)
 

@@ -10,7 +10,7 @@ import minitorch.nn.functional as F
 from minitorch import nn, optim
 from textbook.checks.chapter_12.measuring import measure
 from textbook.checks.chapter_12.mixers import OwnMixer, numbers_of
-from textbook.checks.compare import number
+from textbook.checks.compare import brief, number
 from textbook.checks.exercise import CheckFailed
 from textbook.checks.key import key_of
 from textbook.data import tasks
@@ -78,9 +78,12 @@ def counting():
 def _list_of(rates):
     """The rates that the answer gives, if they can be tried."""
     try:
-        given = [number(rate) for rate in rates()]
+        found = rates()
     except NotImplementedError:
         raise CheckFailed("rates: not solved yet.\nGive at least three learning rates.") from None
+    if not isinstance(found, (list, tuple)):
+        raise CheckFailed(f"rates: expected a list of three to six rates, got {brief(found)}")
+    given = [number(rate) for rate in found]
     if None in given or not 3 <= len(set(given)) <= 6 or min(given) <= 0:
         raise CheckFailed(f"rates: expected three to six different rates above 0, got {given}")
     for low, high in pairwise(sorted(set(given))):

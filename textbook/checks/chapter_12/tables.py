@@ -10,7 +10,7 @@ RATES = [0.003, 0.01, 0.03]
 def _row(losses, base_losses, **other):
     """A row that was measured as it should be, but for what `other` says.
 
-    Both rates are chosen on the same data, so it does not matter which of the two keys one asks.
+    Both rates are chosen on the same data, unless it says where the base's was.
     """
     chosen_on = other.get("chosen on", "validation")
     return (
@@ -83,6 +83,8 @@ def _table_cases(draw, level=2.0, count=8):
     yield ([_row([*far, level - 0.2], base), _row(far, [*base, level])],)
     yield ([_row(base, base)],)
     yield ([_row(far, base, **{"chosen on": "test"})],)
+    yield ([_row(far, base, **{"chosen on": "test", "base chosen on": "validation"})],)
+    yield ([_row(far, base, **{"base chosen on": "test"})],)
     yield ([_row(far, base, **{"base steps": 100}), _row(far, base)],)
     yield ([_row(far, base, steps=100, **{"base steps": 100})],)
     for whose in "", "base ":
@@ -134,7 +136,7 @@ def _rates(row):
 
 
 def _choice(row):
-    return row["chosen on"] == "validation"
+    return row["chosen on"] == row["base chosen on"] == "validation"
 
 
 def _steps(row):
@@ -171,7 +173,8 @@ def _first_wrong(check, answer, *_):
 def _told(row):
     losses = (" ".join(f"{x:.3f}" for x in row[key]) for key in ("losses", "base losses"))
     return (
-        "losses {}, base {}, rate {:g} of {}, base rate {:g} of {}, chosen on {}, {} and {} "
+        "losses {}, base {}, rate {:g} of {}, base rate {:g} of {}, chosen on {}, the base's "
+        "on {}, {} and {} "
         "steps".format(
             *losses,
             row["rate"],
@@ -179,6 +182,7 @@ def _told(row):
             row["base rate"],
             row["base rates tried"],
             row["chosen on"],
+            row["base chosen on"],
             row["steps"],
             row["base steps"],
         )

@@ -36,7 +36,8 @@ def believable(rows):
             min(row[f"{whose}rates tried"]) < row[f"{whose}rate"] < max(row[f"{whose}rates tried"])
             for whose in ("", "base ")
         )
-        fair = row["chosen on"] == "validation" and row["steps"] == row["base steps"]
+        chosen = row["chosen on"] == row["base chosen on"] == "validation"
+        fair = chosen and row["steps"] == row["base steps"]
         if inside and fair and finding(base, ours).found:
             found.append(number)
     return found
@@ -53,7 +54,9 @@ def _fair(row, whose):
 def believed_with_numpy(rows):
     found = []
     for i, row in enumerate(rows):
-        if row["chosen on"] == "test" or not (_fair(row, "") and _fair(row, "base ")):
+        if "test" in (row["chosen on"], row["base chosen on"]) or not (
+            _fair(row, "") and _fair(row, "base ")
+        ):
             continue
         n = len(row["losses"])
         if row["steps"] != row["base steps"] or n != len(row["base losses"]) or n < 5:
@@ -78,7 +81,7 @@ def believed_in_one_go(rows):
         for i, row in enumerate(rows)
         if _fair(row, "")
         and _fair(row, "base ")
-        and row["chosen on"] != "test"
+        and row["chosen on"] != "test" != row["base chosen on"]
         and row["base steps"] == row["steps"]
         and len(row["losses"]) == len(row["base losses"])
         and p(row) <= 0.05

@@ -35,18 +35,19 @@ def _completion_cases(draw, V=9, size=5, last=1):
     random = draw.random
     model = _Model(V, size)
 
-    def text(length):
-        return [int(x) for x in random.integers(1, V, length)]
+    def text(length, first=1):
+        return [int(x) for x in random.integers(first, V, length)]
 
     for lengths in (
-        [(2, (1,))],
+        [(2, (2,))],
         [(3, (2, 2))],
         [(1, (1, 3, 2))],
         [(4, (2, 1)), (2, (3, 1, 1))],
         [(2, (4, 2, 1)), (5, (1, 2)), (last, (2,)), (3, (1, 1, 3, 5))],
     ):
         prompts = [text(length) for length, _ in lengths]
-        choices = [[text(length) for length in each] for _, each in lengths]
+        choices = [[text(length, 0) for length in each] for _, each in lengths]
+        choices[-1][-1][0] = 0  # a token like others where it stands in a completion
         for mean in (False, True):
             yield model, prompts, choices, mean
 

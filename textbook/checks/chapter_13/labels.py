@@ -14,6 +14,7 @@ from textbook.checks.chapter_13.comparisons import fair_study
 from textbook.checks.chapter_13.small_language import Spy, Sure, fills, hiding, same_words
 from textbook.checks.compare import number
 from textbook.checks.exercise import CheckFailed
+from textbook.checks.rates import largest, rates_noted
 from textbook.checks.released import exercise
 from textbook.data import Vocabulary, number_pairs
 from textbook.lab.report import measured
@@ -128,6 +129,8 @@ def _pretrained(answer, words, count, steps, longest, mask):
     found["of the blanks, those that show the mask"] = sure.shows()
     level = sum(map(float, losses)) / len(losses)
     kinds = (0.3, "of tokens that can be seen"), (1.4, "of blanks and of others")
+    if sure.asks_blanks():
+        kinds = ((1.4, "of the blanks, divided by a larger number than theirs"),)
     found["the loss"] = next((text for limit, text in kinds if level <= limit), "of the blanks")
     found["a step at the rate 0"] = (
         "changes nothing"
@@ -140,7 +143,9 @@ def _pretrained(answer, words, count, steps, longest, mask):
     mt.manual_seed(1)
     model = Spy(vocabulary).double()
     weights = {name: x.detach().clone() for name, x in model.named_parameters()}
-    answer(model, sentences, special, mask, steps, 0.01)
+    with rates_noted() as rates:
+        answer(model, sentences, special, mask, steps, 0.01)
+    found["the largest learning rate"] = largest(rates, 0.01)
     found["the sentences that were given"] = (
         "as they were" if mt.equal(given, sentences) else "changed in place"
     )
@@ -215,7 +220,7 @@ def _accuracies(pretrained, plan):
     return lambda method, rate, steps, seed, data: curve(method, rate, seed)[steps][data]
 
 
-def _beyond(rate, steps, plan):
+def _beyond(method, rate, steps, plan):
     """Which way a better choice may lie than one that stands at the edge."""
     ways = []
     if rate in (min(plan["rates"]), max(plan["rates"])):
@@ -223,7 +228,7 @@ def _beyond(rate, steps, plan):
     if steps == MOST_TAUGHT:
         ways.append(
             f"more than {MOST_TAUGHT} steps are not allowed, so see to it that fewer are enough, "
-            "by larger rates or another pretraining"
+            f"by larger rates{' or another pretraining' * (method == 'pretrained')}"
         )
     elif steps == max(plan["steps"]):
         ways.append("add a larger number of steps")
@@ -273,15 +278,20 @@ def reached(pretraining, plan):
         f"of the places {shown['pretrained']} are right after pretraining, "
         f"{shown['from scratch']} from scratch, with {LABELS} labelled sentences, 3 seeds"
     )
+    gains = [a - b for a, b in zip(*(values[method] for method in METHODS), strict=True)]
+    if max(gains) < 0:
+        raise CheckFailed(
+            f"plan: {said}.\nPretraining has made it worse with each seed. Where its loss does not "
+            "fall, a smaller pretraining rate helps."
+        )
     for method in METHODS:
         rate, steps = found[method]["choice"]
         if found[method]["at the edge"]:
             raise CheckFailed(
                 f"plan: {said}; but the choice for '{method}', the rate {rate:g} with {steps} "
                 "steps, stands at the edge of yours.\nA better one may lie beyond: "
-                f"{_beyond(rate, steps, given)}."
+                f"{_beyond(method, rate, steps, given)}."
             )
-    gains = [a - b for a, b in zip(*(values[method] for method in METHODS), strict=True)]
     if min(gains) < GAIN:
         raise CheckFailed(
             f"pretrain: {said}.\nThe gain is expected to be at least {GAIN} with each seed. "

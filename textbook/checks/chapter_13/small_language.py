@@ -39,11 +39,20 @@ class Sure(nn.Module):
 
     def shows(self):
         """Whether the blanks, if these are what the loss asks for, show the mask often enough."""
-        asked = sum(there.sum().item() for _, there in self.asked)
-        shown = sum((there & (tokens == self.mask)).sum().item() for tokens, there in self.asked)
-        words = sum((tokens > 0).sum().item() for tokens, _ in self.asked)
+        asked, shown, words = self._counts()
         few = 0 < asked < 0.4 * words and shown < 0.4 * asked
         return "less than half of them" if few else "half of them or more"
+
+    def asks_blanks(self):
+        """Whether the loss asks at few places, most of which show the mask."""
+        asked, shown, words = self._counts()
+        return 0 < asked < 0.4 * words and shown >= 0.4 * asked
+
+    def _counts(self):
+        """Of the places that the loss asks for, of those that show the mask, of all words."""
+        asked = sum(there.sum().item() for _, there in self.asked)
+        shown = sum((there & (tokens == self.mask)).sum().item() for tokens, there in self.asked)
+        return asked, shown, sum((tokens > 0).sum().item() for tokens, _ in self.asked)
 
 
 def same_words(words, count, longest):
