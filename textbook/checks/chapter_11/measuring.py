@@ -7,7 +7,6 @@ from collections import Counter
 from textbook.checks.compare import difference
 from textbook.checks.released import exercise
 
-
 MOST = 300  # trainings, of which no measurement here needs a third
 
 

@@ -180,7 +180,7 @@ HINTS = {
     "one alone: try every place, and change what comes right after it.",
     "the sum of all tokens less those that come later": "It differs by rounding alone, below 1e-9.",
 }
-SHOWS = "An output changes with a token after it."
+SHOWS = "An output changes with a token after it, up or down."
 SOUND = "No output changes with a token after it, only with its own and earlier ones."
 
 
