@@ -239,7 +239,7 @@ check.merge_once(merge_once, hidden=True)
 #
 # - A row gets the likeliest token, never `start` or `padding`, until that is `end`, at most `longest` tokens.
 # - **A row that has ended is not computed any more**: `decode` gets the other rows alone, and is not called without any.
-# - Return $(B, T)$, as wide as the longest translation: each row without `start`, with its `end` if it has one, then `padding`.
+# - Return $(B, T)$, as wide as the longest translation: each row without `start`, with any `end`, then `padding`.
 #
 # Why may a row be left out?
 #
@@ -367,7 +367,7 @@ check.pass_flops(pass_flops, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven trainings of a translator, meant to take 240 steps (made up). On new text no honest model has a loss below 0.8 (dotted).
+# Seven trainings of a translator, meant for 240 steps (made up). On new text no honest model has a loss below 0.8 (dotted).
 
 # %%
 figure, axes = plot.subplots(2, 7, width=11, height=3, sharex=True)
@@ -388,7 +388,7 @@ plot.show(figure, alt="Losses, and the norm of the gradient, of seven trainings 
 # Return a dict from each letter to a pair: one of these faults, and the first step at which it **shows**, to within 10.
 #
 # - `"the rate is too high"`: the loss jumps up and stays there;
-# - `"an odd batch"`: it jumps up and comes back;
+# - `"an odd batch"`: it comes back down;
 # - `"gradients pile up"`: nobody sets them to zero, so the norm grows;
 # - `"learns by heart"`: the step to stop at;
 # - `"sees the answers"`;

@@ -159,9 +159,9 @@ for run in check.figure:
 # (100, {6000000.0: None})
 # ```
 #
-# `runs` is a list like `check.figure`, in any order.
+# `runs` is like `check.figure`, in any order.
 #
-# - Leave out runs whose `"FLOPs of a token"` times `"tokens"` differ from their budget by more than 5 %. Of each budget some are left.
+# - Leave out runs whose `"FLOPs of a token"` times `"tokens"` differ from their budget by more than 5 %; some always stay.
 # - If the smallest or largest model left has the lowest loss, the best is None.
 # - Else it is where a parabola is lowest, of the loss over $\log N$, through the lowest run and its two neighbours.
 #
