@@ -86,6 +86,17 @@ def test_a_step_that_returns_its_cache_first_is_told_so():
         chapter_11.cached_step(turned)
 
 
+def test_a_step_that_changes_the_old_cache_is_told_so():
+    def in_place(layer, x, cache):
+        output, pair = chapter_11.cached_step.reference(layer, x, cache and cache["kept"])
+        cache = {} if cache is None else cache
+        cache["kept"] = pair
+        return output, cache
+
+    with pytest.raises(CheckFailed, match="changes the old cache"):
+        chapter_11.cached_step(in_place)
+
+
 def test_the_step_gives_what_the_whole_layer_gives():
     for sizes, parts, x in chapter_11.cached_step.all_cases():
         run = chapter_11.cached_step.run(chapter_11.cached_step.reference, sizes, parts, x)

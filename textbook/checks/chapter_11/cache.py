@@ -41,13 +41,6 @@ def _in_parts(answer, layer, parts, *texts):
     return [mt.cat(output, dim=1).detach() for output in outputs]
 
 
-def _two_ways_on(answer, layer, x):
-    """The outputs of two next tokens, each after the same first part and its cache."""
-    _, cache = _part(answer, layer, x[:, :2], None)
-    ways = x[:, 2:3], x[:, :1]
-    return [_part(answer, layer, new, cache)[0].detach() for new in ways]
-
-
 class _Layer(MultiHeadAttention):
     """The chapter's layer; it runs no operation that is forbidden here."""
 
@@ -69,9 +62,6 @@ def _run_cached(answer, sizes, parts, x):
         "the tensor of outputs of a longer text": _in_parts(answer, layer, steps, long)[0],
         "the list of outputs of two texts that are written in turn": _in_parts(
             answer, layer, parts, x, x.flip(1)
-        ),
-        "the list of outputs of two ways to go on from the same cache": _two_ways_on(
-            answer, layer, x
         ),
     }
 
@@ -101,13 +91,25 @@ def _computes_nothing_twice(answer, sizes, parts, x):
     return None
 
 
+def _leaves_the_old_cache(answer, sizes, parts, x):
+    layer = _layer(sizes)
+    _, cache = _part(answer, layer, x[:, :2], None)
+    one, other = (_part(answer, layer, x[:, 2:3], cache)[0] for _ in range(2))
+    if not mt.allclose(one, other):
+        return (
+            "Your step changes the old cache: who goes on from it in two ways gets a mixture of "
+            "both. Return a new one."
+        )
+    return None
+
+
 cached_step = exercise(
     "cached_step",
     cases=_cache_cases,
     run=_run_cached,
     forbidden=("scaled_dot_product_attention",),
     instead="the layers of the module, mt.cat, @, masked_fill and softmax",
-    properties=(_computes_nothing_twice,),
+    properties=(_computes_nothing_twice, _leaves_the_old_cache),
     gradients=False,
     see='chapter 11, "The cache"',
 )
