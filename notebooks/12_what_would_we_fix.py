@@ -462,9 +462,10 @@ axes.plot(ratio, np.minimum(peak, bytes_a_second * ratio), color="0.4")
 for name, value in WORK.items():
     place = value, min(peak, bytes_a_second * value)
     axes.plot(*place, "o", color=plot.COLORS[1])
-    flat = name.startswith("read")
-    x, y, side = (14, -30, "right") if flat else (9, -7, "left")
-    axes.annotate(name, place, (x, y), textcoords="offset points", ha=side, fontsize=9)
+    label, x, y, side = name, 9, -7, "left"
+    if name.startswith("read"):
+        label, x, y, side = name.replace(" tokens", "\ntokens"), 0, -32, "center"
+    axes.annotate(label, place, (x, y), textcoords="offset points", ha=side, fontsize=9)
 axes.text(0.75, 11, "waits for memory", rotation=33, fontsize=9, color="0.4")
 axes.text(700, 1150, "computes", fontsize=9, color="0.4")
 axes.set(xscale="log", yscale="log", xlabel="FLOPs a byte", ylabel="TFLOPs a second, at best")
@@ -1476,7 +1477,8 @@ diagrams.directions(around, drawn.tolist(), "keys with signs")
 diagrams.directions(corner, positive(drawn).tolist(), "positive keys")
 for name, shares in curves.items():
     plot.spread(axes, counts, shares, label=name)
-axes.set(xscale="log", xlabel="facts in a 16 by 16 matrix", ylabel="share right", ylim=(0, 1.3))
+axes.set(xscale="log", xlabel="facts in a 16 by 16 matrix", ylabel="share right", ylim=(0, 1.35))
+axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
 axes.set_xticks(counts, counts)
 axes.minorticks_off()
 axes.legend()
