@@ -1473,8 +1473,8 @@ figure, (around, corner, axes) = plot.subplots(
 )
 mt.manual_seed(0)
 drawn = mt.randn(14, 2)
-diagrams.directions(around, drawn.tolist(), "keys with signs")
-diagrams.directions(corner, positive(drawn).tolist(), "positive keys")
+diagrams.from_one_point(around, drawn.tolist(), "keys with signs")
+diagrams.from_one_point(corner, positive(drawn).tolist(), "positive keys")
 for name, shares in curves.items():
     plot.spread(axes, counts, shares, label=name)
 axes.set(xscale="log", xlabel="facts in a 16 by 16 matrix", ylabel="share right", ylim=(0, 1.35))

@@ -941,7 +941,7 @@ tapped_races.table(
 )
 
 # %% [markdown]
-# **What to see.** None of them, in three races. The taps have hardly moved. So it is not the taps that learn: they put the neighbour there, and
+# **What to see.** None of them, in three races. The taps have stayed near their start. So it is not the taps that learn: they put the neighbour there, and
 # the matrices behind them learn what to do with both. (That is our guess. A race with taps that stay as they began would tell.)
 #
 # ## 6. What it writes (E2)

@@ -82,7 +82,7 @@ def bridge(panels):
         axes.axis("off")
 
 
-def directions(axes, vectors, title):
+def from_one_point(axes, vectors, title):
     """Arrows of one length from one point, in a quarter of the circle or all around."""
     for x, y in vectors:
         length = (x * x + y * y) ** 0.5
