@@ -480,10 +480,10 @@ plot.show(
 
 # %% [markdown]
 # What to see: on the right, one token of one text does one FLOP for each byte, 300 times too few. **Writing a text does
-# not wait for multiplications; it waits for memory.** On the left is what it waits for. Sixty-four texts share the
-# weights, which nearly vanish. But each has a cache of its own: 14 becomes 2.2, so the gain is 6 and not 64. What is left
-# is the cache, and that is why practice has shrunk it first. If 16 queries share a key, 0.31 is left: 64 texts get at best
-# 45 times as many tokens a second as one text whose queries have keys of their own.
+# not wait for multiplications; it waits for memory.** On the left is what it waits for: weights, and the cache of 4,096
+# tokens. Sixty-four texts share the weights, which nearly vanish. But each has a cache of its own: 14 becomes 2.2, so the
+# gain is 6 and not 64. What is left is the cache, and that is why practice has shrunk it first. If 16 queries share a key,
+# 0.31 is left: 64 texts get at best 45 times as many tokens a second as one text whose queries have keys of their own.
 #
 # <details><summary>A question: without caches, how many texts must be written at once until an H100 computes at full
 # speed?</summary>
@@ -790,9 +790,9 @@ plot.show(
 
 # %% [markdown]
 # What to see: a thick arrow is $n^2$ numbers, a thin one $nd$. All at once, scores and weights cross the bridge four times.
-# By tiles they never do; k and v come again for each tile of queries. Dao et al. (2022) saw that on a GPU this traffic sets the pace at much shorter lengths. They wrote both
-# loops as one *kernel*, a program that the processor runs as a whole, so that a tile stays on the small side. That is
-# **FlashAttention**.
+# By tiles they never do; k and v come again for each tile of queries. Dao et al. (2022) saw that on a GPU this traffic
+# sets the pace at much shorter lengths. They wrote both loops as one *kernel*, a program that the processor runs as a
+# whole, so that a tile stays on the small side. That is **FlashAttention**.
 #
 # > **C26 · holds with a condition: Tiles give the same numbers in linear memory; without a kernel they save time only
 # > at 4,096 tokens.** *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"): "systems
