@@ -684,11 +684,53 @@ def test_a_step_is_drawn_with_how_far_it_moves_two_inputs():
 
 def test_taps_lead_from_the_last_letters_to_one_place():
     _, axes = subplots()
-    race.taps(axes, "abcde", ["1", "0.5", "0"])
-    tips = [label.xy for label in axes.texts if getattr(label, "arrow_patch", None)]
-    assert tips == [(4, 1.7)] * 3
+    race.taps(axes, "abcde", [1, 0.5, 0])
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [arrow.xy for arrow in arrows] == [(4, 1.9)] * 3
+    assert [arrow.arrow_patch.get_linewidth() for arrow in arrows[:2]] == [3, 1.5]
+    assert [arrow.arrow_patch.get_linestyle() for arrow in arrows] == ["solid", "solid", ":"]
+    assert {"1", "0.5", "0"} <= {*texts(axes)}
+
+
+def test_the_text_is_cut_to_scale():
+    _, axes = subplots()
     race.cut(axes)
-    assert {"open half", "closed half"} <= {label.get_text() for label in axes.texts}
+    widths = [np.ptp(patch.get_xy()[:, 0]) for patch in axes.patches]
+    assert widths == [18, 1, 1]
+    assert "open half: you choose by this" in texts(axes)
+
+
+def test_a_runner_stands_at_its_loss_and_says_among_how_many_letters_it_is_unsure():
+    _, axes = subplots()
+    race.lanes(axes, [("counts", np.log(10), COLORS[0]), ("elsewhere", np.log(5), None)], 65)
+    marks = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [float(mark.get_xdata()[0]) for mark in marks] == [np.log(5), np.log(10)]
+    assert [mark.get_fillstyle() for mark in marks] == ["none", "full"]
+    assert {"1.61 nats = 5.0 letters", "2.30 nats = 10.0 letters"} <= {*texts(axes)}
+    assert axes.get_xlim()[0] == np.log(65)
+
+
+def test_scores_cross_the_bridge_four_times_unless_they_come_by_tiles():
+    _, panels = subplots(1, 2)
+    mixers.bridge(panels)
+    for axes, squares in zip(panels, (4, 0), strict=True):
+        arrows = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+        assert sum(arrow.get_linewidth() > 3 for arrow in arrows) == squares
+    assert "scores of a tile" in texts(panels[1])
+
+
+def test_what_is_read_for_a_token_is_weights_and_cache():
+    _, axes = subplots()
+    mixers.read_for_a_token(axes, [("one", 12, 2), ("many", 0.1875, 2)])
+    assert {"14", "2.19", "weights", "cache"} <= {*texts(axes)}
+    assert [bar.get_width() for bar in axes.patches] == [0.1875, 2, 12, 2]
+
+
+def test_arrows_from_one_point_are_equally_long():
+    _, axes = subplots()
+    mixers.from_one_point(axes, [(3, 4), (-2, 0)], "two")
+    tips = [label.xy for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert tips == [(0.6, 0.8), (-1, 0)]
 
 
 def test_tiles_are_brought_to_the_larger_maximum():
