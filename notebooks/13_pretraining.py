@@ -784,20 +784,20 @@ def document(task, numbers):
     return line, start
 
 
-def documents(count, rng):
+def documents(count, rng, tasks=KNOWN, numbers=FREE):
     """Six lines of one task each, of numbers that are not held out: (count, 41)."""
-    lines = [document(rng.choice(KNOWN), rng.choices(FREE, k=6))[0] for _ in range(count)]
+    lines = [document(rng.choice(tasks), rng.choices(numbers, k=6))[0] for _ in range(count)]
     return signs.encode_batch([line[:41] for line in lines], batch_first=True)[0]
 
 
 # %% evidence
 # Exact match of an answer
 @mt.no_grad()
-def answered(model, tasks, examples, numbers, rng, count=100):
-    """Exact match of the answer after some examples; the number asked for is one of numbers."""
+def answered(model, tasks, examples, numbers, rng, shown=FREE, count=100):
+    """Exact match of the answer for one of numbers, after some examples with numbers of shown."""
     right = 0
     for i in range(count):
-        asked = [*rng.choices(FREE, k=examples), rng.choice(numbers)]
+        asked = [*rng.choices(shown, k=examples), rng.choice(numbers)]
         line, start = document(tasks[i % len(tasks)], asked)
         tokens = signs.encode(line)[None]
         right += bool((model(tokens[:, :-1]).argmax(-1) == tokens[:, 1:])[0, start - 1 :].all())
@@ -814,18 +814,24 @@ def gone_on(model, task, examples, number):
 
 
 # %%
+def beginner():
+    """A causal model of such documents that has read none."""
+    return OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+
+
+def reading(batch, steps, seed):
+    """A causal model that has read documents: batch() draws some, (B, n)."""
+    mt.manual_seed(seed)
+    model = beginner()
+    list(descend(model.parameters(), lambda: next_token_loss(model, batch()), steps, rate=6e-3))
+    return model
+
+
 @cache
 def prompted(steps, seed):
     """A causal model of such documents."""
-    mt.manual_seed(seed)
-    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
     pool = documents(16 * steps, random.Random(seed))
-
-    def loss():
-        return next_token_loss(model, pool[mt.randint(0, len(pool), (16,))])
-
-    list(descend(model.parameters(), loss, steps, rate=6e-3))
-    return model
+    return reading(lambda: pool[mt.randint(0, len(pool), (16,))], steps, seed)
 
 
 # %% evidence
@@ -859,17 +865,6 @@ TRAINED = {7: KNOWN, 80: [task for task in FURTHER if task not in NEVER + NEW]}
 BELOW_90 = [k for k in FREE if k < 90]  # nine further it still has two digits
 
 
-@mt.no_grad()
-def right_after_one(model, tasks, rng, count=200):
-    """The share of these tasks' answers that are right after one example."""
-    right = 0
-    for i in range(count):
-        line, start = document(tasks[i % len(tasks)], rng.choices(BELOW_90, k=2))
-        tokens = signs.encode(line)[None]
-        right += bool((model(tokens[:, :-1]).argmax(-1) == tokens[:, 1:])[0, start - 1 :].all())
-    return right / count
-
-
 @lab.experiment(
     "E4",
     tasks=[7],
@@ -878,23 +873,14 @@ def right_after_one(model, tasks, rng, count=200):
 )
 def prompts_of_many_tasks(tasks, steps, seed):
     """One example in the prompt, for a model that has read documents of few or of many tasks."""
-    mt.manual_seed(seed)
-    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
     rng = random.Random(seed)
-
-    def loss():
-        lines = [
-            document(rng.choice(TRAINED[tasks]), rng.choices(BELOW_90, k=6))[0][:41]
-            for _ in range(16)
-        ]
-        return next_token_loss(model, signs.encode_batch(lines, batch_first=True)[0])
-
-    list(descend(model.parameters(), loss, steps, rate=6e-3))
+    model = reading(lambda: documents(16, rng, TRAINED[tasks], BELOW_90), steps, seed)
     rng = random.Random(100 + seed)
+    groups = {"trained tasks": TRAINED[tasks], "tasks never trained": NEVER}
+    groups["eight others, never trained"] = NEW
     return {
-        "trained tasks": right_after_one(model, TRAINED[tasks], rng),
-        "tasks never trained": right_after_one(model, NEVER, rng),
-        "eight others, never trained": right_after_one(model, NEW, rng),
+        name: answered(model, group, 1, BELOW_90, rng, shown=BELOW_90, count=200)
+        for name, group in groups.items()
     }
 
 
@@ -2059,7 +2045,7 @@ def instructed(start, rate, steps, pretraining, seed):
     """Answers to requests after fine-tuning on 100 conversations."""
     read = prompted(pretraining, seed) if start == "pretrained" else None
     mt.manual_seed(seed)
-    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    model = beginner()
     if read:
         model.load_state_dict(read.state_dict())
     before, rng = talk(model, TALKS[0]), random.Random(seed)
@@ -2088,7 +2074,7 @@ answering = instructed.run()
 )
 def talked_with(conversations, steps, pretraining, seed):
     """Answers to requests after more conversations, and two talks."""
-    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    model = beginner()
     model.load_state_dict(prompted(pretraining, seed).state_dict())
     mt.manual_seed(seed)
     before, rng = talk(model, TALKS[0]), random.Random(seed)
@@ -2112,7 +2098,7 @@ def talked_with(conversations, steps, pretraining, seed):
 def talked_without_reading(conversations, steps, seed):
     """Answers to requests of a model that begins from random weights."""
     mt.manual_seed(seed)
-    model = OneStack(len(signs), 64, heads=4, hidden=256, layers=2, causal=True)
+    model = beginner()
     rng = random.Random(seed)
     instruct(model, [conversation(rng) for _ in range(conversations)], steps, rate=4e-3)
     new = random.Random(1000 + seed)
