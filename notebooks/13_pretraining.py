@@ -38,11 +38,8 @@ import numpy as np
 
 import minitorch as mt
 import minitorch.nn.functional as F
-import textbook.diagrams.pretraining as diagrams
 from minitorch import nn
-from textbook import plot
-from textbook.chapter_05 import places
-from textbook.chapter_07 import causal_mask, real_tokens
+from textbook.chapter_07 import causal_mask
 from textbook.chapter_10 import OneStack, Transformer
 from textbook.chapter_11 import fit_scheduled
 from textbook.data import Vocabulary, first_edition, first_edition_code, number_pairs
@@ -60,7 +57,11 @@ import re
 from functools import partial
 from itertools import islice, pairwise
 
+import textbook.diagrams.pretraining as diagrams
 from minitorch.flops import count_flops
+from textbook import plot
+from textbook.chapter_05 import places
+from textbook.chapter_07 import real_tokens
 from textbook.data import lacking, tiny_shakespeare
 from textbook.data.files import read_text
 from textbook.lab import colored_text, large
@@ -84,16 +85,16 @@ from textbook.lab.report import spread, table
 
 # %% evidence
 # What each family reads, what it is asked, and its mask
-figure, panels = plot.subplots(2, 3, width=9, height=4.6, height_ratios=[1, 1.5])
-blank = ["<s>", "one", "<mask>", "and", "six"]
-next_words = ["one", "ten", "and", "six", "</s>"]
-hole = ["one", "<mask>", "six", "<s>", "ten"]
+figure, panels = plot.subplots(2, 3, width=10, height=4.6, height_ratios=[1, 1.5])
+blank = ["<s>", "we", "<mask>", "a", "word"]
+next_words = ["we", "read", "a", "word", "</s>"]
+hole = ["we", "<mask>", "word", "<s>", "read"]
 families = {
-    "encoder": (blank, [None, None, "ten", None, None], lambda i, j: True, 2),
+    "encoder": (blank, [None, None, "read", None, None], lambda i, j: True, 2),
     "decoder": (["<s>", *next_words[:4]], next_words, lambda i, j: j <= i, 2),
     "encoder and decoder": (
         hole,
-        [None] * 3 + ["ten", "and"],
+        [None] * 3 + ["read", "a"],
         lambda i, j: j < 3 if i < 3 else j <= i,
         3,
     ),
@@ -131,9 +132,8 @@ plot.show(
 # | GPT-3 | decoder | 175 billion | 300 billion tokens | Brown et al., 2020 |
 # | Llama 3 | decoder | up to 405 billion | 15.6 trillion tokens | Dubey et al., 2024 |
 #
-# **The benchmark board** (deck 1, "Great Results with Transformers"; deck 3) has nothing but such models in its first
-# places: all are "Transformer (and pretraining)-based". It is the board of GLUE (Wang et al., 2018): nine tasks of judging
-# English sentences, and one mean. But the board does not show the same model *without* pretraining. That is section 3.
+# **The benchmark board** (deck 1, "Great Results with Transformers"; deck 3), GLUE (Wang et al., 2018), has only such models in
+# its first places. But it does not show the same model *without* pretraining. That is section 3.
 #
 # **The way through this chapter.** Each column is a section's model:
 
@@ -142,7 +142,7 @@ plot.show(
 figure, axes = plot.subplots(width=9, height=3.6)
 columns = [
     (
-        "reads text",
+        "text",
         "sections 2, 5, 6",
         "blanks, or the\nnext word",
         False,
@@ -153,12 +153,12 @@ columns = [
     ("labels", "section 3", "a kind for\neach word", True, True, True, "10 labelled"),
     ("a prompt", "section 4", "goes on", False, True, False, "1 example"),
     ("conversations", "section 7", "the words of\nthe answers", False, True, True, "100 talks"),
-    ("a reward", "section 7", "a program says\nyes or no", False, True, True, "none"),
+    ("a reward", "section 7", "a program says\nyes or no", False, True, True, "no example"),
 ]
 diagrams.stages(axes, columns)
 plot.show(
     figure,
-    alt="Five columns with the same two blocks. Reads text: random blocks learn, from 20,000 sentences. Labels: blocks "
+    alt="Five columns with the same two blocks. Text: random blocks learn, from 20,000 sentences. Labels: blocks "
     "that have read text and a head learn, from 10 sentences. A prompt: the blocks are hatched, they stay as they are; 1 "
     "example. Conversations: the blocks learn from 100 talks. A reward: they learn from no example at all.",
 )
@@ -281,18 +281,20 @@ def descend(parameters, loss_of_batch, steps, rate):
         yield loss.item()
 
 
-# %%
-def number_model(causal=False):
-    """Chapter 10's stack, two blocks of width 64, for number sentences."""
-    return OneStack(V, 64, heads=4, hidden=256, layers=2, causal=causal)
-
-
+# %% evidence
+# Rules of masking: hidden, replaced, kept
 RULES = {
     "100/0/0": (1.0, 0.0, 0.0),
     "80/20/0": (0.8, 0.2, 0.0),
     "80/0/20": (0.8, 0.0, 0.2),
     "80/10/10": (0.8, 0.1, 0.1),
 }
+
+
+# %%
+def number_model(causal=False):
+    """Chapter 10's stack, two blocks of width 64, for number sentences."""
+    return OneStack(V, 64, heads=4, hidden=256, layers=2, causal=causal)
 
 
 @cache
@@ -440,13 +442,21 @@ plot.show(
 # Random layers mix words, too, and a head may find use in that. What "frozen" has beyond it, pretraining has brought.
 
 
-# %%
+# %% evidence
+# The mean state of a sentence, and the share of right labels
 def mean_state(states, tokens):
     """The mean of a sentence's states (B, n, d), padding left out: (B, d)."""
     real = (tokens != 0).unsqueeze(-1).float()
     return (states * real).sum(1) / real.sum(1)
 
 
+@mt.no_grad()
+def share_right(scores, labels):
+    """The share of labels, where there are any, that have the largest score."""
+    return (scores.argmax(-1) == labels)[labels >= 0].float().mean().item()
+
+
+# %%
 class WithHead(nn.Module):
     """A model and a linear layer: scores of each word (B, n, 4), or of a sentence (B, 2)."""
 
@@ -461,12 +471,6 @@ class WithHead(nn.Module):
 
     def forward(self, tokens):
         return self.head(self.read(tokens))
-
-
-@mt.no_grad()
-def share_right(scores, labels):
-    """The share of labels, where there are any, that have the largest score."""
-    return (scores.argmax(-1) == labels)[labels >= 0].float().mean().item()
 
 
 # %% [markdown]
@@ -666,9 +670,8 @@ if on_places.full:
 # their right, and whether *thousand* will come decides the place. And the shuffled text, with the same words and as many
 # steps, is worth little with ten labels: less than a quarter of the gain is left. **What was learned is the order.**
 #
-# Does it always help? Our guess is that it helped because the task was near to the text: both ask which kind of word
-# belongs where. Two side roads try other tasks: kinds of characters in code, where little is gained (E2), and a harder
-# judgement, where a gain is left even with a thousand labels.
+# Does it always help? Our guess is that the task was near to the text: both ask which kind of word belongs where. Two side roads
+# try other tasks: in one little is gained (E2), in the other something even with a thousand labels.
 #
 # > **C28 · holds with a condition: With few labels: ten give {{13 place_of_each_word: right; labels=10; method=fine-tuned}} right
 # > after pretraining, {{13 place_of_each_word: right; labels=10; method=from scratch}} without.** *The lectures* (deck 1,
@@ -1125,7 +1128,8 @@ def weights_by_layer(model, tokens):
     return found
 
 
-# %%
+# %% evidence
+# Where an induction head should look
 def after_the_same(tokens):
     """True where a key's left neighbour is the symbol that the query stands at: (B, n, n)."""
     same = tokens[:, :, None] == tokens[:, None, :-1]
@@ -1604,7 +1608,8 @@ if by_tokens.full:
 # reads only 256 characters: with larger batches the wide models would get so few updates that they lose for that reason
 # alone. All widths have the same number of heads. And the rate is $0.4 / d$, a rule that we tried on three widths.
 
-# %%
+# %% evidence
+# Widths for each budget, and a training with so many FLOPs
 WIDTHS = [8, 12, 16, 24, 32, 48, 64, 96, 128]
 MIDDLES = {2e9: 16, 1e10: 16, 3e10: 24, 9e10: 32, 2.7e11: 48}
 
@@ -1875,6 +1880,8 @@ table(
 MY_FILE = None  # "my_text.txt"; None takes this book's first edition
 
 
+# %% evidence
+# The text of the file, or what is wrong with it
 def own_text(path):
     """The text of a file, or the first edition; ValueError if it is too short."""
     own = read_text(path) if path else first_edition()
@@ -2227,7 +2234,7 @@ TRUE = [
 ]
 
 
-def marked(talks):
+def graded(talks):
     """The answers of two talks, each with 2 if it is right, 1 if its language is, else 0."""
     answers = [line.partition(": ")[2] for text in talks for line in text.split("\n")[1::2]]
     found = []
@@ -2244,7 +2251,7 @@ large(talker["said before"])
 figure, axes = plot.subplots(width=9.6, height=4.2)
 halves = {"pretrained": "has read\nnumbers", "from scratch": "has read\nnothing"}
 groups = [
-    (halves[start], [marked(row["said"]) for row in answering.best.where(start=start)])
+    (halves[start], [graded(row["said"]) for row in answering.best.where(start=start)])
     for start in halves
     if answering.best.has(start=start)
 ]
@@ -2294,8 +2301,7 @@ if unread.full:
 # its answers right, and one that has read nearly two thirds. It even knows what *that* is: the number that it has just said,
 # for which it has to look back.
 #
-# And with 2,000 conversations? Then a model that has read nothing has {{13 talked_without_reading: right}} right, and the
-# one that has read {{13 talked_with: right}}. So many conversations say the numbers themselves often enough. It is C28
+# With 2,000 conversations both are nearly level: so many say the numbers themselves often enough. It is C28
 # once more: what reading gives, many labels give, too. **Instructions teach what is wanted. Where they are few, what is
 # known comes from reading.**
 #
@@ -2559,8 +2565,7 @@ by_reward.finding(
 # | 12 | scores grow with the square | tiles; or a state of fixed size | {{12 memory_of_attention: megabytes; n=4096; way=tiled}} MB in place of {{12 memory_of_attention: megabytes; n=4096; way=all at once}} MB, the same numbers (C26) |
 # | 13 | labels are dear | read first | ten labels: {{13 place_of_each_word: right; labels=10; method=fine-tuned}} right after reading, {{13 place_of_each_word: right; labels=10; method=from scratch}} without (C28) |
 #
-# Two things are worth more than any row. Most claims needed an "if", and the measurement found it. And the blocks of this
-# chapter are those of chapter 10: what changed is what they were asked.
+# One thing is worth more than any row: most claims needed an "if", and the measurement found it.
 #
 # The last word has the model of section 7, after numbers and 2,000 conversations.
 
@@ -2569,7 +2574,7 @@ by_reward.finding(
 large(talker["said"][1])
 
 # %% [markdown]
-# A page of arrays and their gradients, and thirteen chapters later it listens and answers. Every part of it you have built.
+# A page of arrays and their gradients, and thirteen chapters later it listens and answers. You have built every part of it.
 #
 # **Try it**: give `MY_FILE` a text of your own and train for `steps=3000`; talk to the model of section 7 with requests of
 # your own; mask 40 % of the words in place of 15; fine-tune

@@ -139,19 +139,20 @@ def stages(axes, columns):
 
 
 def turns(axes, parts):
-    """A conversation in one line: what is read below, and above it which words are asked.
+    """A conversation in one line, and above the word before each word of an answer what is asked.
 
     ``parts`` are words and whether they belong to an answer.
     """
-    x = 0
+    x = before = 0
     for words, answer in parts:
         for word in words:
             width = 0.28 + 0.1 * len(word)
             x += width / 2
             _token(axes, x, 0, word, BLUE if answer else "0.93")
             if answer:
-                axes.annotate("", (x, 1.05), (x, 0.35), arrowprops=ARROW)
-                axes.text(x, 1.25, word, ha="center", va="center", fontsize=8)
+                axes.annotate("", (before, 1.0), (before, 0.35), arrowprops=ARROW)
+                _token(axes, before, 1.25, word, "white")
+            before = x
             x += width / 2
     for y, name in ((0, "read"), (1.25, "asked")):
         axes.text(-0.2, y, name, ha="right", va="center", fontsize=9)
