@@ -475,7 +475,7 @@ class WithHead(nn.Module):
 
 # %% [markdown]
 # This is all that fine-tuning is: copy the weights, put a new head on top, go on training. Ten sentences have labels, and
-# we ask about 300 new ones.
+# we ask about 300 new ones. (`labelled` and `share_right`, folded, do what their names say.)
 
 # %%
 ten = [pair.source for pair in number_pairs(10, digits=(3, 6), seed=1000)]
@@ -665,8 +665,8 @@ if on_places.full:
 # tell all there is to tell. *Frozen* lies between at 10 and at 30, and stops short at 300: a single linear layer is all that
 # learns.
 #
-# Now the table below; its controls are in no curve or in the lowest. The untrained encoder gets further than one would think, and that much of "frozen" is no
-# merit of pretraining. The causal model beats the one from scratch with ten labels and is behind it with 300. Its states do not see what stands to
+# The lowest curve, the untrained encoder, gets further than one would think, and that much of "frozen" is no
+# merit of pretraining. Two rows of the table below are in no curve. The causal model beats the one from scratch with ten labels and is behind it with 300. Its states do not see what stands to
 # their right, and whether *thousand* will come decides the place. And the shuffled text, with the same words and as many
 # steps, is worth little with ten labels: less than a quarter of the gain is left. **What was learned is the order.**
 #
@@ -771,7 +771,7 @@ without_labels.holds(
 )
 
 # %% [markdown]
-# What to see: in the right sentence *two* and *six* cost about 2.3 nats, which is $\log 10$. After *forty* ten things may
+# What to see: in the right sentence *two* and *six* cost about 2.3 nats, the price of a guess among ten. After *forty* ten things may
 # come, one of nine digits or none, and nothing tells which. In the spoilt one *hundred* follows *forty two*, and there the model stumbles where you did, at
 # three words in a row.
 #
@@ -1277,7 +1277,7 @@ again.holds(
 #     a b c d e f  c ?        who follows c: d    who has not come for longest: a
 #
 # The training text goes round, so it asks the first question only, and that cannot tell the two readers apart. The second can.
-# We ask it with twelve symbols: it is the column *after a jump*. Two layers say *d*: their loss is {{13 symbols_again: loss after a jump; kind=two layers}}. One
+# We ask it with twelve symbols: it is the column *after a jump*. (*After a gap* puts five other symbols between the two rounds.) Two layers say *d*: their loss is {{13 symbols_again: loss after a jump; kind=two layers}}. One
 # layer, after ten times the training, has {{13 one_layer_for_longer: loss after a jump; steps=8000}}, worse than a guess among 16, which costs
 # 2.8. **A model can be right for another reason than yours. Ask a question on which the two reasons part.** (For the
 # look-up itself Sanford et al., 2024, prove that one layer would have to be enormously large.)
@@ -1398,7 +1398,7 @@ cuts.holds(
 # %% [markdown]
 # What to see: the squares are the places that a query may read, filled if it may (grey: forbidden to one head alone). Orange:
 # the place one back is forbidden. Forbid it, and the model falls from nearly perfect to *worse than guessing*, which would cost
-# $\log 16 = 2.8$ nats. Forbid two back, or three back, and nothing happens. Allow *only* itself and one back, and nothing is
+# 2.8 nats. Forbid two back, or three back, and nothing happens. Allow *only* itself and one back, and nothing is
 # missing. So the drawing was right: the place with less than a quarter of the weight is the one that counts. Both heads share
 # the work. (Why is it worse to forbid one back than to leave a token nothing but itself? Our guess: it then takes its note
 # from a wrong neighbour, and is sure of it.) **The map showed how much a head looks, not what for. A cut
@@ -1447,6 +1447,14 @@ mt.manual_seed(0)
 reported_code, choosing_code = (drawn(half, 512) for half in aside.split((len(aside) + 1) // 2))
 
 
+# %% evidence
+# The mean loss of a character
+@mt.no_grad()
+def nats(model, windows):
+    """Mean loss of a character in windows (B, n + 1)."""
+    return np.mean([next_token_loss(model, part).item() for part in windows.split(64)])
+
+
 # %%
 def code_model(d):
     """A causal model of characters, two blocks; its heads are four at any width."""
@@ -1456,12 +1464,6 @@ def code_model(d):
 def flops_a_token(d, n=64):
     """24 d^2 + 4 n d a block (chapter 12), 2 d V at the output; three times that to train."""
     return 3 * (2 * (24 * d**2 + 4 * n * d) + 2 * d * 128)
-
-
-@mt.no_grad()
-def nats(model, windows):
-    """Mean loss of a character in windows (B, n + 1)."""
-    return np.mean([next_token_loss(model, part).item() for part in windows.split(64)])
 
 
 with count_flops() as counter:  # forward and backward
@@ -1479,7 +1481,8 @@ print("counted over formula:", round(counter.total / (2 * 64 * flops_a_token(32)
 # look at the loss on files kept aside.
 
 
-# %%
+# %% evidence
+# Training on windows of a text
 def trained_on_code(model, steps, rate, batch, text=source):
     """Train on windows of a text; yields the loss of each step."""
     return descend(
@@ -1583,7 +1586,7 @@ if by_tokens.full:
     )
 
 # %% [markdown]
-# What to see: at first all widths are nearly alike. Then the wider ones pull away. For the last loss of $d = 16$ they need a
+# What to see: the widths begin near to each other, and the wider ones pull away. For the last loss of $d = 16$ they need a
 # half, a third and a quarter of its text. That is what the slide says. But each character costs a wide model more. So is it
 # cheaper, too? That depends on the budget, and the next experiment tells how.
 #
@@ -1607,6 +1610,7 @@ if by_tokens.full:
 # Every run is a whole training of its own, with its own decay of the rate. Three settings matter more than they seem. A step
 # reads only 256 characters: with larger batches the wide models would get so few updates that they lose for that reason
 # alone. All widths have the same number of heads. And the rate is $0.4 / d$, a rule that we tried on three widths.
+# (In the folded table the 0.4 is called *pace*, and the loss on the half to choose by *nats elsewhere*.)
 
 # %% evidence
 # Widths for each budget, and a training with so many FLOPs
