@@ -212,17 +212,17 @@ def low_rank(axes, width, rank):
     rectangle(axes, 0, 0, 1, 1, facecolor=BLUE, edgecolor=EDGE, hatch="//")
     axes.plot([1.5, 2.5, 2.5, 1.5, 1.5], [0, 0, 1, 1, 0], color=EDGE, linewidth=1, linestyle="--")
     rectangle(axes, 3, 0, thin, 1, **look)
-    rectangle(axes, 3.4, 0.5 - thin / 2, 1, thin, **look)
+    rectangle(axes, 3.5, 0.5 - thin / 2, 1, thin, **look)
     style = {"ha": "center", "va": "center", "fontsize": 12}
     signs = ((1.25, "+"), (2, "$RS$"), (2.75, "="), (3.25, r"$\cdot$"))
     for x, sign in signs:
         axes.text(x, 0.5, sign, **style)
     axes.text(0.5, 0.5, "$W$", bbox={"fc": BLUE, "ec": "none", "pad": 2}, **style)
     axes.text(3.03, 1.12, "$R$", **style)
-    axes.text(3.9, 0.68, "$S$", **style)
+    axes.text(4, 0.68, "$S$", **style)
     small = style | {"fontsize": 9}
     axes.text(0.5, -0.2, f"{width**2:,} numbers stay", **small)
     axes.text(2, -0.2, "as large as $W$", **small)
-    axes.text(3.7, -0.2, f"{2 * width * rank:,} numbers learn", **small)
-    axes.set(xlim=(-0.2, 4.6), ylim=(-0.35, 1.25), aspect="equal")
+    axes.text(3.7, -0.2, f"{2 * width * rank:,} learn", **small)
+    axes.set(xlim=(-0.2, 4.7), ylim=(-0.35, 1.25), aspect="equal")
     axes.axis("off")
