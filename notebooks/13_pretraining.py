@@ -665,10 +665,11 @@ if on_places.full:
 # tell all there is to tell. *Frozen* lies between at 10 and at 30, and stops short at 300: a single linear layer is all that
 # learns.
 #
-# The lowest curve, the untrained encoder, gets further than one would think, and that much of "frozen" is no
-# merit of pretraining. Two rows of the table below are in no curve. The causal model beats the one from scratch with ten labels and is behind it with 300. Its states do not see what stands to
-# their right, and whether *thousand* will come decides the place. And the shuffled text, with the same words and as many
-# steps, is worth little with ten labels: less than a quarter of the gain is left. **What was learned is the order.**
+# The lowest curve, the untrained encoder, gets further than one would think, and that much of "frozen" is no merit of
+# pretraining. Two rows of the table below are in no curve. The causal model beats the one from scratch with ten labels and
+# is behind it with 300. Its states do not see what stands to their right, and whether *thousand* will come decides the
+# place. And the shuffled text, with the same words and as many steps, is worth little with ten labels: less than a quarter
+# of the gain is left. **What was learned is the order.**
 #
 # Does it always help? Our guess is that the task was near to the text: both ask which kind of word belongs where. Two side roads
 # try other tasks: in one little is gained (E2), in the other something even with a thousand labels.
@@ -771,9 +772,9 @@ without_labels.holds(
 )
 
 # %% [markdown]
-# What to see: in the right sentence *two* and *six* cost about 2.3 nats, the price of a guess among ten. After *forty* ten things may
-# come, one of nine digits or none, and nothing tells which. In the spoilt one *hundred* follows *forty two*, and there the model stumbles where you did, at
-# three words in a row.
+# What to see: in the right sentence *two* and *six* cost about 2.3 nats, the price of a guess among ten. After *forty* ten
+# things may come, one of nine digits or none, and nothing tells which. In the spoilt one *hundred* follows *forty two*, and
+# there the model stumbles where you did, at three words in a row.
 #
 # So we score each sentence by its *largest* loss. How good is this judge? We take a spoilt sentence and a right one, and ask
 # how often the spoilt one has the larger score. That share is the *area under the curve* (AUC): 0.5 is guessing, 1 is
@@ -1264,10 +1265,10 @@ again.holds(
 )
 
 # %% [markdown]
-# What to see: row 7 (ringed) is the second *a*, and in the two maps on the right it looks at *b*. So does each row after it: it
-# looks one place to the right of where its own letter stood, and from row 13 on at both such places. That is layer 2 of the drawing. With two layers the loss of what came before is near zero. Give the one
-# layer the token shift, and it needs no second. This fits what we saw in chapter 12: with the shift one layer of mixing was
-# enough for recall.
+# What to see: row 7 (ringed) is the second *a*, and in the two maps on the right it looks at *b*. So does each row after
+# it: it looks one place to the right of where its own letter stood, and from row 13 on at both such places. That is layer 2
+# of the drawing. With two layers the loss of what came before is near zero. Give the one layer the token shift, and it
+# needs no second. This fits what we saw in chapter 12: with the shift one layer of mixing was enough for recall.
 #
 # And one layer alone? After 800 steps it has {{13 symbols_again: loss of what came before; kind=one layer}}, after three times as many
 # {{13 one_layer_for_longer: loss of what came before; steps=2400}}. But after ten times it has {{13 one_layer_for_longer: loss of what came before; steps=8000}}: it does
@@ -1806,9 +1807,9 @@ if best_sizes.full:
 # point, and five seeds are few. So no exponent can be read off there. Over the whole range the slope is 0.39 to 0.47; that
 # describes these runs, and we would not extend it to other budgets.
 #
-# The table *what it takes to reach* answers the question of C29. At 10 billion FLOPs $d = 16$ is the best of the widths, and every wider model
-# has a larger loss for the same FLOPs. At 90 billion it is too small: $d = 24$ and $d = 32$ reach its loss with less text *and* fewer FLOPs. **Beyond its
-# best budget a small model is the expensive one.**
+# The table *what it takes to reach* answers the question of C29. At 10 billion FLOPs $d = 16$ is the best of the widths,
+# and every wider model has a larger loss for the same FLOPs. At 90 billion it is too small: $d = 24$ and $d = 32$ reach its
+# loss with less text *and* fewer FLOPs. **Beyond its best budget a small model is the expensive one.**
 #
 # > **C37 · holds with a condition: The best size grows with the 0.39th to 0.47th power of the compute;
 # > that it grows smoothly is not shown.** *The lectures* (deck 4, "Scaling Transformer Models"): the
@@ -1877,8 +1878,8 @@ table(
 #
 #     trained_writer(own_text(MY_FILE), 3000, 800, 128, 3, 500, look)
 #
-# In some minutes the model writes like your text. Twenty thousand characters are little, a book is good. If you name none, it reads
-# this book's first edition.
+# In some minutes the model writes like your text. Twenty thousand characters are little, a book is good. If you name none,
+# it reads this book's first edition.
 
 # %%
 MY_FILE = None  # "my_text.txt"; None takes this book's first edition
@@ -1985,9 +1986,10 @@ def text_read(text, steps, every, merges, width, layers):
 own_runs = text_read.run()
 
 # %% [markdown]
-# Here the text is a million characters of Shakespeare's plays, read for a few minutes of one core (recorded). Chapter 11 has
-# read them, too, character by character. Here it reads pieces, and many of them are whole words. We watch it learn. Three
-# times we give it the beginning of a speech, by a speaker who does not occur in the plays. Grey is what we said. The rest it said.
+# Here the text is a million characters of Shakespeare's plays, read for a few minutes of one core (recorded). Chapter 11
+# has read them, too, character by character. Here it reads pieces, and many of them are whole words. We watch it learn.
+# Three times we give it the beginning of a speech, by a speaker who does not occur in the plays. Grey is what we said. The
+# rest it said.
 
 # %% evidence
 # How the model goes on while it reads the plays: large; and how much of it is copied
@@ -1995,10 +1997,8 @@ own_best = own_runs.best[0]
 steps_read, film = own_best["step"], [texts[0] for texts in own_best["written"]]
 for at in sorted({0, (len(film) - 1) // 2, len(film) - 1}):
     measured(f"after {steps_read[at]:,} steps:")
-    ending = film[at][len(PROMPTS[0]) :].rsplit("\n", 1)[0].rstrip()
-    large(
-        ending if len(ending) < 140 else ending[: ending.rindex("\n\n", 0, 200)], after=PROMPTS[0]
-    )
+    speech = film[at][len(PROMPTS[0]) :][:200]
+    large(speech.rpartition("\n\n")[0] or speech, after=PROMPTS[0])
 measured(
     "nats a character, kept aside:",
     f"{own_best['nats a character'][-1]:.2f}; longest stretch copied from the text:",
@@ -2006,11 +2006,10 @@ measured(
 large(max(own_best["longest copy"], key=len).strip())
 
 # %% [markdown]
-# Letters become words, words become speakers and the tone of a quarrel, and no whole thought lasts. Is it copied? The last line
-# is the longest stretch, of all three texts that it wrote, that stands in the plays, too. What it copies is what everybody in these
-# plays says. With a short text that changes. It is
-# learned by heart, and the loss on anything new turns round (side road, E7). So keep the last tenth aside, and stop where the
-# loss there no longer falls.
+# Half-words become words, words become speakers and the tone of a quarrel, and no whole thought lasts. Is it copied? The last
+# line is the longest stretch, of all three texts that it wrote, that stands in the plays, too. What it copies is what
+# everybody in these plays says. With a short text that changes. It is learned by heart, and the loss on anything new turns
+# round (side road, E7). So keep the last tenth aside, and stop where the loss there no longer falls.
 
 # %% [markdown]
 # ## 7. From a model to an assistant
@@ -2425,9 +2424,9 @@ plot.show(
 #
 # Where a program can check an answer, nobody needs to be asked. Draw several answers to the same request, check each, and
 # make those likelier that did better than the *mean of their group*, and the others less likely. The mean is the yardstick,
-# so no second model is needed (Shao et al., 2024). In this way models are trained today to reason on problems whose answers can be checked
-# (DeepSeek-AI, 2025). It is a loss in three lines. Here is a causal model of numbers that earns a point for each *seven*
-# it says:
+# so no second model is needed (Shao et al., 2024). In this way models are trained today to reason on problems whose answers
+# can be checked (DeepSeek-AI, 2025). It is a loss in three lines. Here is a causal model of numbers that earns a point for
+# each *seven* it says:
 
 
 # %%
