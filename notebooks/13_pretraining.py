@@ -2248,23 +2248,27 @@ def graded(talks):
     return found
 
 
-measured("before, one that has read nothing, and one that has read numbers:")
-large(answering.best.where(start="from scratch")[0]["said before"].split("\n")[1])
-large(talker["said before"])
-figure, axes = plot.subplots(width=9.6, height=4.2)
+measured("forty two in german, before any conversation, by one that has read nothing:")
+babble = answering.best.where(start="from scratch")[0]["said before"]
+large(babble.split("\n")[1].removeprefix("model: "))
+measured("and by one that has read numbers:")
+large(talker["said before"].split("\n")[1].removeprefix("model: "))
 halves = {"pretrained": "has read\nnumbers", "from scratch": "has read\nnothing"}
 groups = [
     (halves[start], [graded(row["said"]) for row in answering.best.where(start=start)])
     for start in halves
     if answering.best.has(start=start)
 ]
-diagrams.grid_of_answers(axes, [request.replace(" in ", "\nin ") for request in ASKED], groups)
-plot.show(
-    figure,
-    alt="Answers to the six requests of two talks, after 100 conversations, a row for each of five seeds, above for models "
-    "that have read numbers, below for those that have read nothing. Blue, right: more above than below. Pale, the right "
-    "language and a wrong number: many in both halves.",
-)
+for talk_of, at in (("the first talk", 0), ("the second talk", 3)):
+    figure, axes = plot.subplots(width=6.6, height=3.5)
+    part = [(name, [row[at : at + 3] for row in rows]) for name, rows in groups]
+    diagrams.grid_of_answers(axes, ASKED[at : at + 3], part)
+    plot.show(
+        figure,
+        alt=f"Answers to the three requests of {talk_of}, after 100 conversations, a row for each of five seeds, above "
+        "for models that have read numbers, below for those that have read nothing. Blue are right answers, pale those "
+        "in the right language with a wrong number: there are many in both halves.",
+    )
 kinds_of_answer = [
     [sum(k == kind for row in rows for _, k in row) for kind in (2, 1, 0)] for _, rows in groups
 ]
@@ -2278,7 +2282,7 @@ table(
     folded=False,
 )
 measured(
-    f"after {talker['conversations']:,} conversations (by now one that has read nothing answers as well):"
+    f"after {talker['conversations']:,} conversations (by now one that has read nothing is hardly behind):"
 )
 large(talker["said"][0])
 answering.table("start", "right")

@@ -538,8 +538,8 @@ def test_each_word_of_an_answer_is_asked_above_the_word_before_it():
     pretraining.turns(axes, [(["say", ">"], False), (["six", ";"], True), (["and"], False)])
     places = {(label.get_text(), label.get_position()[1]): label for label in axes.texts}
     at = {key: label.get_position()[0] for key, label in places.items()}
-    assert at["six", 1.25] == at[">", 0] and at[";", 1.25] == at["six", 0]
-    assert ("say", 1.25) not in at and ("and", 1.25) not in at
+    assert at["six", 1.2] == at[">", 0] and at[";", 1.2] == at["six", 0]
+    assert ("say", 1.2) not in at and ("and", 1.2) not in at
 
 
 def test_blocks_that_only_read_a_prompt_are_hatched_and_a_head_stands_where_labels_are():

@@ -146,12 +146,12 @@ def turns(axes, parts):
     x = before = 0
     for words, answer in parts:
         for word in words:
-            width = 0.28 + 0.1 * len(word)
+            width = 0.35 + 0.1 * max(len(word), 3)
             x += width / 2
             _token(axes, x, 0, word, BLUE if answer else "0.93")
             if answer:
                 axes.annotate("", (before, 1.0), (before, 0.35), arrowprops=ARROW)
-                _token(axes, before, 1.25, word, "white")
+                axes.text(before, 1.2, word, ha="center", va="center", fontsize=8)
             before = x
             x += width / 2
     for y, name in ((0, "read"), (1.25, "asked")):
