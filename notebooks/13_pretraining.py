@@ -2015,7 +2015,7 @@ large(max(own_best["longest copy"], key=len).strip())
 # ## 7. From a model to an assistant
 #
 # A pretrained model goes on with a text. Asked a question, it may well go on with more questions. How does it become
-# something that helps? A few things are put on top. None of them changes the blocks of this book.
+# something that helps? A few things are put on top.
 #
 # ### Instructions (E10)
 #
@@ -2278,7 +2278,7 @@ table(
         [name.replace("\n", " "), *map(str, counts)]
         for (name, _), counts in zip(groups, kinds_of_answer, strict=True)
     ],
-    "the answers in the figure, counted",
+    "the answers in both figures, counted",
     folded=False,
 )
 measured(
