@@ -39,7 +39,7 @@ progress.show("00")
 #
 # *Core · easy · 10 minutes · 2 points*
 #
-# Turn scores into probabilities without overflow: $p_i = e^{z_i} / \sum_j e^{z_j}$ along the last axis.
+# Turn scores into probabilities: $p_i = e^{z_i} / \sum_j e^{z_j}$ along the last axis.
 #
 # ```pycon
 # >>> softmax(mt.tensor([0.0, math.log(3)]))
@@ -47,7 +47,7 @@ progress.show("00")
 # ```
 #
 # - `scores` has shape $(\dots, V)$, and so has the result.
-# - Scores may be as large as 1000, and differ from row to row as well as within a row.
+# - Scores may be as large as 1000, and differ by as much, within a row and between rows.
 # - A score may be $-\infty$: its probability is exactly 0. Each row has a finite score.
 #
 # *Not allowed*: the library's softmax in all its forms, `log_softmax`, `logsumexp`, `cross_entropy`,
@@ -78,8 +78,8 @@ check.softmax(softmax, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# Two models have read the same text. Mixed, they make a third: its **probability** of a word is `share` times that of the
-# first plus $1 -$ `share` times that of the second. Return the perplexity of the third model, a number.
+# Two models, mixed, make a third: its **probability** of a word is `share` times that of the first plus $1 -$ `share` times
+# that of the second. Return the perplexity of the third, a number.
 #
 # ```pycon
 # >>> scores, others = mt.tensor([[0.0, 0.0]]), mt.tensor([[0.0, math.log(3)]])
@@ -87,11 +87,11 @@ check.softmax(softmax, hidden=True)
 # 1.6
 # ```
 #
-# - Row $t$ of `scores` (first model) and `others` (second), both $(T, V)$, holds the scores of word $t$; `targets` $(T)$ are the words.
+# - Row $t$ of `scores` (first model) and `others` (second), $(T, V)$ each, scores word $t$; `targets` $(T)$ are the words.
 # - `share` is from 0 to 1, both included.
 # - Both probabilities of a word may be too small for floating point. The perplexity stays a number.
 #
-# Can it be better than both? The cell of the check tries it.
+# Can it be better than both? The check's cell tries it.
 #
 # *Useful*: `gather`, `mt.logaddexp`.
 #
@@ -136,8 +136,8 @@ check.perplexity(perplexity, hidden=True)
 # ```
 #
 # - `sizes` are the widths of a multi-layer perceptron: `[2, 32, 3]` is a matrix from 2 to 32 and one from 32 to 3.
-# - Its first `frozen` layers, none to all, stay as they are; all others are trained. There are `batch` examples.
-# - Leave out biases, activations, and all products that nobody needs: which gradients does a step need?
+# - Its first `frozen` layers, none to all, stay as they are; the rest is trained, on `batch` examples.
+# - Leave out biases, activations, and products that nobody needs: which gradients does a step need?
 #
 # Guess before you run the check: what share of a step is left if only the last of many equal layers is trained?
 #
@@ -197,7 +197,7 @@ check.training_flops(training_flops, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# A number that was used several times gets the sum of the gradients of its uses. Begin with the axes in front.
+# A number gets the sum of the gradients of its uses. Begin with the axes in front.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -271,8 +271,6 @@ check.tied_gradients(tied_gradients, hidden=True)
 # - Leave out the first `steps // 2` factors. Return the geometric mean of the other $m$:
 #   $(f_1 f_2 \cdots f_m)^{1/m} = \exp\big(\frac1m \sum_i \log f_i\big)$.
 #
-# Why a mean? With two complex eigenvalues $v$ goes on turning, and the factor swings for ever.
-#
 # <details><summary>First hint</summary>
 #
 # The factor is the length of $vW$ before the next step divides it.
@@ -298,21 +296,21 @@ check.spectral_radius(spectral_radius, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Find, by a test, which programs of a list are broken. `program.value(x)` is a smooth function of `x` $(n, d)$, a tensor with one element.
+# Which programs are broken? `program.value(x)`, a tensor with one element, is a smooth function of `x` $(n, d)$;
 # `program.gradient(x)` is said to be its gradient. A program is right if, for every `x` of any size,
 #
 # 1. the gradient is right, and has the shape of `x`;
 # 2. `x` stays unchanged;
 # 3. the same `x` gives the same again.
 #
-# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
+# Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_gradients(check.programs()))
 # 5
 # ```
 #
-# A wrong gradient shows within $\pm 5$: an element is off by more than 1 %.
+# Within $\pm 5$ a wrong gradient shows: an element is off by more than 1 %.
 
 # %%
 nine = check.programs()
@@ -346,7 +344,7 @@ check.broken_gradients(broken_gradients, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Five optimizers were tried on a spiral (the numbers are made up). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to report.
+# Five optimizers were tried on a spiral (made-up numbers). Each run has two losses: `"elsewhere"`, to choose the rate by, and `"new"`, to report.
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -380,7 +378,6 @@ for run in check.table:
 # >>> conclusions(made_up)
 # [('A', 'B')]
 # ```
-#
 #
 # <details><summary>First hint</summary>
 #
@@ -429,16 +426,14 @@ check.conclusions(conclusions, hidden=True)
 #
 # - `parts` are pairs (inputs, targets) of different lengths. `loss_of(inputs, targets)` is a part's **mean** loss, a tensor;
 #   the batch's is the mean over **all** examples.
-# - Only one part fits into the memory: call `backward` for each.
-# - `means` and `squares` hold Adam's $m$ and $v$ of each of the `parameters`. With $g$ the gradient,
+# - Call `backward` for each part: only one fits into the memory.
+# - `means` and `squares` hold $m$ and $v$ of each parameter. With $g$ its gradient,
 #
 # $$m \leftarrow 0.9\, m + 0.1\, g, \quad v \leftarrow 0.999\, v + 0.001\, g^2, \quad
 # w \leftarrow w - \text{lr}\; \frac{m / (1 - 0.9^t)}{\sqrt{v / (1 - 0.999^t)} + 10^{-8}}.$$
 #
 # - Change $m$, $v$ and $w$ **in place**, without recording. Gradients from before do not count.
 # - A parameter without a gradient (None) stays as it is, with its $m$ and $v$.
-#
-# *Useful*: `mt.no_grad`, `copy_`.
 #
 # <details><summary>First hint</summary>
 #
@@ -447,7 +442,7 @@ check.conclusions(conclusions, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `len(targets) / count`, with `count` the examples of all parts. Set all `.grad` to None before the first part.
+# `len(targets) / count`, with `count` the examples of all parts. First set each `.grad` to None; last, `copy_` under `mt.no_grad()`.
 #
 # </details>
 
@@ -508,7 +503,7 @@ check.step_in_parts(step_in_parts, hidden=True)
 # - `result.gradients([a, b])` returns a list, the derivative with respect to each. **These are values, too**, with gradients of their own.
 # - The derivative of `result` with respect to itself is 1; to a value that it does not depend on, 0.
 # - A second call finds the same.
-# - There may be too many paths to walk each, and longer chains than Python's recursion allows.
+# - Graphs may have too many paths to walk each, and longer chains than Python's recursion allows.
 #
 # `parents` and `slopes` are a suggestion. *Not allowed*: the library.
 #
@@ -519,8 +514,7 @@ check.step_in_parts(step_in_parts, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The slope of $a / b$ toward $b$ contains a quotient, whose slopes contain quotients, and so on. So let a slope be a function, called when
-# somebody asks.
+# The slope of $a / b$ toward $b$ contains a quotient, whose slopes contain quotients, and so on. So make slopes when they are asked for.
 #
 # </details>
 

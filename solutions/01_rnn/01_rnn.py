@@ -50,7 +50,7 @@ progress.show("01")
 #
 # <details><summary>First hint</summary>
 #
-# Write the loop without lengths first. At step $t$, which sequences go on?
+# First write the loop without lengths. At step $t$, which sequences go on?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -82,7 +82,7 @@ check.unroll(unroll, hidden=True)
 # ```
 #
 # - Where the norm is above `max_norm`, multiply every tensor by `max_norm` $/ \lVert g \rVert$; else leave them as they are.
-# - Tensors may have any shapes. Those that you were given stay unchanged.
+# - Tensors may have any shapes.
 # - None stays None. If all are None, the norm is 0.
 # - Numbers may be as **large** as $10^{200}$, in float64: their norm is finite, their squares are not.
 #
@@ -121,12 +121,12 @@ check.clip_gradients(clip_gradients, hidden=True)
 # 2
 # ```
 #
-# - The norm is that of `np.linalg.norm(power, 2)`: the largest factor by which a vector is stretched.
+# - The norm is `np.linalg.norm(power, 2)`: the largest factor by which a vector is stretched.
 # - `W_hh` is a tensor $(H, H)$; `share` is positive.
 # - A power may grow before it falls, and become too large or too small for floating point.
 #
-# The check's cell has three matrices of spectral radius 0.9. Guess: which reaches farthest? Does a real network
-# reach farther than predicted?
+# The check's cell has three matrices of spectral radius 0.9. Guess: which reaches farthest? Does a network reach farther
+# than predicted?
 #
 # <details><summary>First hint</summary>
 #
@@ -169,7 +169,7 @@ check.reach(reach, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Let a second network read each sequence of a padded batch from its own end. `forward` and `backward` are functions from $(T, B, d)$ to all
+# A second network reads each sequence of a padded batch from its own end. `forward` and `backward` are functions from $(T, B, d)$ to all
 # states, $(T, B, H)$. Both read what they get **from the first step to the last**.
 #
 # ```pycon
@@ -183,14 +183,14 @@ check.reach(reach, hidden=True)
 # Return a tensor $(T, B, 2H)$. At step $t$ of a sequence it has
 #
 # - first, the state of `forward` after the steps up to $t$;
-# - then, the state of `backward` after the steps of this sequence from its end down to $t$, and none of the padding;
+# - then, that of `backward` after the steps of this sequence from its end down to $t$;
 # - in the padding, zeros.
 #
 # *Useful*: `x[places, mt.arange(B)]` with integers `places` $(T, B)$ takes from each column its own rows.
 #
 # <details><summary>First hint</summary>
 #
-# Turn each sequence round, keep the padding behind it, run `backward`, and turn the result round.
+# Turn each sequence round, run `backward`, and turn the result round. The padding stays behind.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -225,15 +225,14 @@ check.both_directions(both_directions, hidden=True)
 #
 # - `scores, h = step(token, h)` reads one token of each sequence, $(B)$, and the state (None at first). It returns the scores
 #   $(B, V)$ of the **next** token and the new state. One text at a time will do: `mt.tensor([token])`.
-# - `texts` is a list of lists of tokens, which may be empty.
-# - `start` is the token `<s>`: before and after every text, and in none of the lists.
+# - `texts` is a list of lists of tokens, which may be empty. `start` is the token `<s>`, which stands in none of them.
 # - Texts may be so long that floating point rounds $P$ to 0.
 #
 # Why must the end be counted?
 #
 # <details><summary>First hint</summary>
 #
-# Pair each token that is read with the next. What is read first, what comes last?
+# Pair each token with the next. What is read first, what comes last?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -301,22 +300,20 @@ check.next_symbol(next_symbol, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Find, by a test, which readers of a list are broken. `reader(text, count, window)` cuts a text of $N$ tokens for training with a carried state.
-# It returns a list of pairs (inputs, targets), in the order of reading. A reader is right if, for every $N >$ `count` $\cdot$ `window`,
+# `reader(text, count, window)` cuts $N$ tokens into a list of pairs (inputs, targets), in reading order. It is right if, for
+# every $N >$ `count` $\cdot$ `window`,
 #
 # 1. inputs and targets are (`window`, `count`); the last pair may have fewer rows, one at least;
 # 2. each target is the token that follows its input;
-# 3. down each column the text goes on, from window to window, too;
+# 3. down each column the text goes on, between windows too;
 # 4. no place is a target twice, and fewer than `count` $\cdot$ `window` of the $N - 1$ possible ones are left out.
 #
-# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
+# Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_readers(check.readers()))
 # 5
 # ```
-#
-# Which text makes this easy?
 
 # %%
 nine = check.readers()
@@ -329,7 +326,7 @@ nine = check.readers()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `mt.arange(N)`. Join all inputs along time, and all targets. Try lengths that fit and that do not, one column and several.
+# `mt.arange(N)`. Join all inputs along time, and all targets. Try lengths that fit or do not, one column and several.
 #
 # </details>
 
@@ -352,7 +349,7 @@ check.broken_readers(broken_readers, hidden=True)
 # ### The loop
 #
 # Train once through `x` $(T, B, d)$ and `y` $(T, B, 1)$, in windows of `window` steps; the last may be shorter.
-# Return the list of losses, as numbers.
+# Return the losses, a list of numbers.
 #
 # - `model(inputs, h)` returns outputs and the state at their end, $(1, B, H)$. `h` is None at first.
 # - `loss_function(outputs, targets)` gives the loss.
@@ -414,7 +411,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 #
 # $$h_t = (1 - \alpha)\, h_{t-1} + \alpha \tanh(a_t), \qquad a_t = x_t W_{ih}^\top + h_{t-1} W_{hh}^\top + b .$$
 #
-# A forward pass is done. Return $\partial L / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
+# Return $\partial L / \partial W_{hh}$, $(H, H)$, and $\partial L / \partial h_0$, $(B, H)$.
 #
 # ```pycon
 # >>> one = mt.ones(1, 1)
@@ -426,7 +423,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 # - `grad_states` $(T, B, H)$ is what reaches the loss **directly** from each state, through the output at that step, not through later states.
 # - The inputs are not given, and not needed: how do you get at $\tanh(a_t)$?
 #
-# [Section 6](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) has one sequence and $\alpha = 1$. Here the gradient of $W_{hh}$ is the sum over all sequences.
+# [Section 6](../../notebooks/01_rnn.ipynb#6.-Backpropagation-through-time) has one sequence and $\alpha = 1$. Here the gradient of $W_{hh}$ is summed over sequences.
 #
 # *Not allowed*: `nn.RNN` (the operation `rnn`) and the engine's `backward`.
 #
@@ -457,12 +454,13 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 #
 # *Practice · medium · 25 minutes · 3 points*
 #
-# Turn `scores` $(B, V)$ into the probabilities $(B, V)$ to sample from, in four steps:
+# Turn `scores` $(B, V)$ into the probabilities $(B, V)$ to sample from:
 #
 # 1. Divide the scores by `temperature`. At 0, the likeliest token of each row has probability 1, whatever comes next.
 # 2. Unless `top_k` is None, keep the `top_k` (1 to $V$) highest scores of each row.
 # 3. Softmax over what is kept.
-# 4. Unless `top_p` (above 0, at most 1) is None, keep the fewest most probable tokens with at least `top_p` together. Divide by their sum.
+# 4. Unless `top_p` (above 0, at most 1) is None, keep the fewest most probable tokens with at least `top_p` together.
+#    Divide by their sum.
 #
 # ```pycon
 # >>> scores = mt.tensor([[0.0, math.log(5), math.log(2), math.log(2)+1e-3]])
@@ -470,19 +468,17 @@ check.backprop_through_time(backprop_through_time, hidden=True)
 # tensor([[0.0000, 0.7141, 0.0000, 0.2859]])
 # ```
 #
-# - What is not kept has probability 0. Every token stays at its place.
+# - Tokens stay at their places; those not kept have probability 0.
 # - Scores may be in the thousands; no two are equal.
-#
-# *Useful*: `topk`, `sort(dim, descending=True)`, `cumsum`, `gather`, `masked_fill`.
 #
 # <details><summary>First hint</summary>
 #
-# For step 4, sort a row. A token stays if the tokens *before* it have less than `top_p` together.
+# For step 2, `topk`. For step 4, sort a row: a token stays if those *before* it have less than `top_p` together.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# That sum is `cumsum` minus the token's own probability. `sort` also returns the order; `gather` with `order.argsort(-1)` undoes it.
+# That sum is `cumsum` minus the token's own probability. `sort(-1, descending=True)` also returns the order; `gather` with `order.argsort(-1)` undoes it.
 #
 # </details>
 

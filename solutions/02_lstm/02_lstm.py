@@ -26,7 +26,7 @@ progress.show("02")
 #
 # *Core · easy · 20 minutes · 4 points*
 #
-# Give the gates **peepholes** (Gers and Schmidhuber, 2000): each also looks at the cell of its own unit, with one number a unit. Write a step:
+# Give the gates **peepholes** (Gers and Schmidhuber, 2000): each also looks at its own unit's cell, with one number a unit. Write a step:
 #
 # $$i_t = \sigma(a^i_t + p^i \odot c_{t-1}) \qquad f_t = \sigma(a^f_t + p^f \odot c_{t-1}) \qquad g_t = \tanh(a^g_t)$$
 #
@@ -47,12 +47,12 @@ progress.show("02")
 #
 # <details><summary>First hint</summary>
 #
-# Compute all four sums at once, then cut them. In which order must the six lines run?
+# Compute all four sums at once, then cut them. In which order do the six lines run?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The new cell is there before the output gate is asked. The library's `sigmoid` and `tanh` can take sums in the thousands.
+# The new cell is there before the output gate is asked. The library's `sigmoid` and `tanh` take large sums.
 #
 # </details>
 
@@ -91,7 +91,7 @@ check.peephole_cell(peephole_cell, hidden=True)
 #         [ 3.]])
 # ```
 #
-# The check runs a GRU with your weights. (Why can the two biases not be added up into one?)
+# The check runs a GRU with your weights. Why can the two biases not be added up?
 #
 # <details><summary>First hint</summary>
 #
@@ -100,7 +100,7 @@ check.peephole_cell(peephole_cell, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $\sigma(-a) = 1 - \sigma(a)$. The same moves serve kernel, recurrent and both biases: write them once.
+# $\sigma(-a) = 1 - \sigma(a)$. The same moves serve kernel, recurrent and both biases.
 #
 # </details>
 
@@ -131,14 +131,14 @@ check.moved_gru(moved_gru, hidden=True)
 #
 # - For each unit run the LSTM from zeros. At every step, as soon as $c_t$ is computed, **hold** this unit: its cell becomes its mean over
 #   the sequences. $h_t$ reads the held cell. All other units are free.
-# - The answer is the class with the largest score; the scores are $h_T W_{out}^\top$, $(B, C)$.
+# - The answer has the largest of the scores $h_T W_{out}^\top$, $(B, C)$.
 # - `x` is $(T, B, d)$, `answers` $(B)$. `W_ih`, `W_hh` and `b` are those of exercise 1, `W_out` is $(C, H)$.
 #
 # Below, three LSTMs have learned whether a stream has more *a* than *b*. In which does one cell count?
 #
 # <details><summary>First hint</summary>
 #
-# Write the loop over the steps without holding first. Between which two lines does the mean belong?
+# First write the loop without holding. Between which two lines does the mean belong?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -191,7 +191,7 @@ check.without_each_cell(without_each_cell, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A NaN that `where` throws away forward comes back with the gradient: zero times NaN is NaN. So replace the input, too.
+# A NaN that `where` throws away comes back with the gradient: zero times NaN is NaN. So replace the input, too.
 #
 # </details>
 
@@ -223,8 +223,6 @@ check.read_padded(read_padded, hidden=True)
 # - Two biases go into a gate, `bias_ih` and `bias_hh`, $(4H)$ each: they must **add up** to $b_f$, shared as you like.
 # - All other numbers stay. Change parameters **in place**, inside `mt.no_grad()`.
 #
-# *Useful*: `lstm.named_parameters()` gives names such as `bias_hh_l1_reverse`; `lstm.hidden_size` is $H$.
-#
 # <details><summary>First hint</summary>
 #
 # Which gate $f$ has $f^{\text{steps}} = $ `left`? Which number has this sigmoid?
@@ -232,7 +230,8 @@ check.read_padded(read_padded, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $b_f = \log\big(f / (1 - f)\big)$, in the rows $H$ to $2H - 1$. Put it into one bias and 0 into the other.
+# $b_f = \log\big(f / (1 - f)\big)$, in the rows $H$ to $2H - 1$ of one bias; 0 in the other. `lstm.named_parameters()` gives names such
+# as `bias_hh_l1_reverse`, and `lstm.hidden_size` is $H$.
 #
 # </details>
 
@@ -256,15 +255,15 @@ check.open_forget_gates(open_forget_gates, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Set the weights of an LSTM by hand, so that each of its **two units** keeps a bit. At each step it reads `write`, `slot`, `bit`, `read`, in this order:
-# `bit` is $-1$ or $+1$, the others are 0 or 1.
+# Set an LSTM's weights by hand so that each of its **two units** keeps a bit. At each step it reads `write`, `slot`, `bit`, `read`, in this order:
+# `bit` is $-1$ or $+1$, the rest 0 or 1.
 #
 # - Where `write` is 1, unit `slot` takes the `bit`. The other keeps its own.
-# - Where `write` is 0, both keep what they have, over hundreds of steps.
-# - Where `read` is 1, unit `slot` shows its bit, even one written just now: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
+# - Where `write` is 0, both keep theirs, over hundreds of steps.
+# - Where `read` is 1, unit `slot` shows its bit, even one just written: $h_t > 0.5$ for $+1$, $h_t < -0.5$ for $-1$.
 # - Any other unit has $|h_t| < 0.05$.
 #
-# Return `W_ih` $(8, 4)$, `W_hh` $(8, 2)$ and `b` $(8)$: two rows each for $i, f, g, o$. A run starts from $h = c = 0$ and writes both slots first.
+# Return `W_ih`, `W_hh` and `b`, two rows each for $i, f, g, o$. A run starts from $h = c = 0$ and writes both slots first.
 #
 # <details><summary>First hint</summary>
 #
@@ -292,17 +291,17 @@ check.two_bits(two_bits, hidden=True)
 #
 # *Practice · hard · 35 minutes · 4 points*
 #
-# Find, by a test, which layers of a list are broken. `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
-# $(B, 4)$ each. `state` is such a pair, or None. A layer is right if
+# `states, (h, c) = layer(x, state)` reads `x` $(T, B, 3)$. It returns all states $(T, B, 4)$ and the last pair,
+# $(B, 4)$ each. `state` is such a pair, or None. It is right if
 #
-# 1. the last `h` is the last of the states;
-# 2. a `state` of None means zeros, in every call;
-# 3. `x` read in two pieces, the second from the first's last pair, gives the same;
+# 1. `h` is the last state;
+# 2. None means zeros, in every call;
+# 3. read in two pieces, the second from the first's pair, `x` gives the same;
 # 4. no sequence depends on another;
-# 5. `x` and `state` stay unchanged;
-# 6. after `backward()` from the last `h`, the gradient at the first input of each sequence is not all zeros.
+# 5. arguments stay unchanged;
+# 6. from `h` a gradient, not all zeros, reaches each sequence's first input.
 #
-# Return the numbers of the broken ones, counted from 0. Of these eight, five are:
+# Test them; return the numbers of the broken ones, counted from 0. Of these eight, five are:
 #
 # ```pycon
 # >>> len(broken_layers(check.unknown_layers()))
@@ -315,8 +314,6 @@ check.two_bits(two_bits, hidden=True)
 eight = check.unknown_layers()
 
 # %% [markdown]
-# *Useful*: `mt.allclose(a, b, rtol=0, atol=1e-9)`, `.double()`, `.clone()`.
-#
 # <details><summary>First hint</summary>
 #
 # One line for each rule. Which inputs hide a mistake? One step, one sequence, a state of zeros.
@@ -324,7 +321,7 @@ eight = check.unknown_layers()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Keep clones of `x` and `state`. Rule 2: call with None after another call, and compare with zeros.
+# Keep clones of `x` and `state`. Rule 2: call with None after another call, and compare with zeros: `mt.allclose(a, b, rtol=0, atol=1e-9)`.
 #
 # </details>
 
@@ -343,13 +340,13 @@ check.broken_layers(broken_layers, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask a question of your own about what recurrent networks remember, and answer it by runs. For example: what does a wrong bias cost? `check.trained` and
+# Ask a question of your own about what recurrent networks remember, such as: what does a wrong bias cost? Answer it by runs. `check.trained` and
 # `check.sequences` train and measure on the task of exercise 10.
 #
-# - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
-#   They say what you found, how sure that is, and what your runs do *not* show.
-# - The check compares the numbers in your sentences with its runs. Each follows the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
+# - `run(setting, seed)` trains and measures **once**: a number. Same seed, same number.
+# - `report()` returns a dict: `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`:
+#   what you found, how sure that is, what your runs do *not* show.
+# - Each number in them follows the name of its setting, and is compared with the check's runs: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -358,7 +355,7 @@ check.broken_layers(broken_layers, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with any report: the check prints mean and spread of all settings, also where it refuses.
+# Run with any report first: the check prints mean and spread of all settings.
 #
 # </details>
 
@@ -409,7 +406,7 @@ check.find_out(run, report)
 #
 # *Challenge · hard · 35 minutes · 5 points*
 #
-# Compute the gradient of an LSTM step without the engine. The step is done: the sums $a = x_t W_{ih}^\top + h W_{hh}^\top + b$ went through
+# Compute the gradient of an LSTM step without the engine. The sums $a = x_t W_{ih}^\top + h W_{hh}^\top + b$ went through
 # sigmoid and tanh and gave `gates`, the tuple `(i, f, g, o)`, each $(B, H)$. Then $c' = f \odot c + i \odot g$ and $h' = o \odot \tanh(c')$.
 #
 # ```pycon
@@ -431,7 +428,7 @@ check.find_out(run, report)
 #
 # <details><summary>First hint</summary>
 #
-# From $h'$ to $o$ and $c'$. From $c'$ to $f$, $c$, $i$ and $g$. From gates to sums, and from sums to $h$ and $W_{hh}$.
+# From $h'$ to $o$ and $c'$, to $f$, $c$, $i$ and $g$, to the sums, to $h$ and $W_{hh}$.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -495,14 +492,14 @@ check.right_by_distance(right_by_distance, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Two marks stand in a stream of noise; at the end the network names the **second**. `check.trained(network, bias, rate, steps, seed)`
-# trains on streams of 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
+# Two marks stand in noise; at the end the network names the **second**. `check.trained(network, bias, rate, steps, seed)`
+# trains on 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
 # - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate;
 # - `"rate"` (it falls to zero), and `"steps"`, at most 300.
 #
-# Measured are streams of up to 72 tokens. In each group up to 49, 90 % have to be right, with **each** of the seeds 11 to 13 (use others).
+# Measured are streams of up to 72 tokens: in each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (use others).
 # Try rates far above the usual ones.
 
 

@@ -27,7 +27,7 @@ progress.show("03")
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# With teacher forcing the decoder reads the start token and the words, and says the words and the end token. Make both, and the padding.
+# With teacher forcing a decoder reads the start token and the words, and says the words and the end token. Make both, and the padding.
 #
 # ```pycon
 # >>> teacher_batch([[5, 6], []], start=0, end=1, pad=9)
@@ -43,12 +43,12 @@ progress.show("03")
 #
 # <details><summary>First hint</summary>
 #
-# Python lists will do. How many places are left behind the end of a sentence?
+# Python lists will do. How many places are left behind an end?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# With $n$ words, $T - n - 1$ places are left at the end.
+# With $n$ words, $T - n - 1$ places are left.
 #
 # </details>
 
@@ -79,7 +79,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 # ```
 #
 # - `scores` $(B, T, V)$ may be in the thousands. `targets` $(B, T)$ are the tokens, with the end token.
-# - At padded positions scores may be **anything**, infinite or NaN, and tokens mean nothing. Results do not change, and the gradient there is exactly zero.
+# - At the padding scores may be **anything**, infinite or NaN, and tokens mean nothing. Results do not change; the gradient there is exactly zero.
 #
 # *Not allowed*: `F.cross_entropy` and `F.nll_loss` (the operations `cross_entropy` and `amin`). *Useful*: `log_softmax`, `gather`,
 # `masked_fill`.
@@ -93,7 +93,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# 0 times a NaN is a NaN, on the way back, too. Mask the scores before anything reads them.
+# 0 times NaN is NaN, on the way back, too. Mask the scores before anything reads them.
 #
 # </details>
 
@@ -113,7 +113,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# What does padding cost? A recurrent network computes one *cell* for every token, padding too. A corpus is cut into batches of `size`, each padded to its longest sentence. Return a dict:
+# What does padding cost? A recurrent network computes a *cell* for every token, padding too. A corpus is cut into batches of `size`, each padded to its longest sentence. Return a dict:
 #
 # - `"padded"`: the cells of all batches;
 # - `"sorted"`: the same, if the corpus is first sorted, the shortest sentence first;
@@ -210,7 +210,7 @@ check.largest_mean(largest_mean, hidden=True)
 # %% [markdown]
 # ## A decoder for the next exercises
 #
-# In exercises 5 and 9 a decoder is a function: `scores, state = step(token, state)` reads one token of each row, $(B)$, and the state $(B, H)$. It returns the
+# In exercises 5 and 9 `scores, state = step(token, state)` reads a token of each row, $(B)$, and the state $(B, H)$. It returns the
 # scores of the next token, $(B, V)$, and the new state. This one looks at the last token alone.
 
 # %%
@@ -237,7 +237,7 @@ print(scores.exp())
 #
 # *Core · medium · 30 minutes · 5 points*
 #
-# Complete a translation that somebody began. Return what was said, $(B, T)$: with the given words and the ends, without `start`.
+# Complete translations that somebody began. Return all that is said, $(B, T)$: given words and ends too, not `start`.
 #
 # ```pycon
 # >>> complete(toy_step, mt.zeros(2, 1), mt.tensor([[0], [3]]), start=0, end=1, pad=0, max_length=5)
@@ -278,29 +278,27 @@ check.complete(complete, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# What did the first large translator cost (Sutskever, Vinyals and Le, 2014)? Estimate with a pencil: a tenth more or less is right. For a plain RNN:
+# Estimate, within a tenth, what the first large translator cost (Sutskever et al., 2014).
 #
 # ```pycon
-# >>> weights = 100 * 100 + 100 * 100  # 100 inputs, 100 units
+# >>> weights = 100 * 100 + 100 * 100  # of a plain RNN: 100 inputs, 100 units
 # >>> 6 * weights * 25  # FLOPs, trained on 25 words: 2 a weight forward, twice as many backward
 # 3000000
 # ```
 #
-# - Two LSTMs of 4 layers, each layer of 1,000 units: one reads, one writes.
+# - Reader and writer are LSTMs, each of 4 layers of 1,000 units.
 # - Embeddings of 1,000 numbers, for 160,000 source and 80,000 target words.
-# - 12 million pairs of 25 source and 29 target words, each read 7.5 times: ten days on eight GPUs.
+# - 12 million pairs of 25 source and 29 target words, read 7.5 times in ten days on eight GPUs.
 #
-# Return a dict of numbers, without biases:
+# Return a dict (no biases):
 #
-# - `"recurrent"`: the weights of both LSTMs;
+# - `"recurrent"`: weights of both LSTMs;
 # - `"embeddings"` of both languages;
-# - `"output"`: the weights that score target words;
+# - `"output"`: weights scoring target words;
 # - `"parameters"`: all three;
-# - `"bytes"`: these, their gradients and Adam's two averages, in float32;
+# - `"bytes"`: these, gradients and Adam's two averages (float32);
 # - `"FLOPs"`: to train on one pair;
-# - `"speed"`: FLOPs a second of one GPU.
-#
-# Which part has most parameters, which most FLOPs?
+# - `"speed"`: one GPU's FLOPs a second.
 #
 # <details><summary>First hint</summary>
 #
@@ -309,7 +307,7 @@ check.complete(complete, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Each word meets its own LSTM; those that are written meet the output layer, too. A look-up costs nothing.
+# Each word meets its own LSTM; written ones meet the output layer, too. A look-up costs nothing.
 #
 # </details>
 
@@ -329,7 +327,7 @@ check.estimate(estimate, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Translators were tested (the numbers are made up). `"right"` has 1 for each sentence without a mistake, else 0. Equal `"test"` means the same
+# Translators were tested (made-up numbers). `"right"` has 1 for each sentence without a mistake, else 0. Equal `"test"` means the same
 # sentences; `"chosen on"` names those that chose the rate.
 
 # %%
@@ -339,8 +337,8 @@ for row in check.translators:
     print(f"{row['translator']:17} {about} {share:.3f} of {len(row['right'])}")
 
 # %% [markdown]
-# Sentences that both have right, or both wrong, decide nothing. Of the rest one translator has $a$ right, the other $b$: tosses of a coin, if
-# both were equally good. How likely are $a$ wins **or more**?
+# Of the sentences that only one of two has right, one has $a$ and the other $b$: coin tosses, if both were equally good. How likely are $a$ wins
+# **or more**?
 #
 # $$P = \sum_{k=a}^{a+b} \binom{a+b}{k} \Big/ 2^{\,a+b}$$
 #
@@ -358,11 +356,11 @@ for row in check.translators:
 # [('A', 'B')]
 # ```
 #
-# In `check.translators` "deeper" has more right than "wider": must both be better than "plain", if one is?
+# "deeper" has more right than "wider": must both be better than "plain", if one is?
 #
 # <details><summary>First hint</summary>
 #
-# Leave out unfair rows first. Then look at all ordered pairs with the same test.
+# Leave out unfair rows first. Then look at all ordered pairs.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -390,28 +388,25 @@ check.shown_better(shown_better, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Find, by a test, which encoders of a list are broken. `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, at the
-# end of sentences of 1 to 12 words. It returns vectors $(B, H)$ in float64. An encoder is right if
+# `encode(tokens, padding)` takes tokens $(B, n)$ from 0 to 11 and `padding` $(B, n)$, at the end of sentences of 1 to 12 words. It returns
+# vectors $(B, H)$ in float64. An encoder is right if
 #
 # 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch and row, with any padding behind it;
-# 2. every word counts, and so does the order: another sentence of the same length has another vector;
+# 2. every word counts, and so does the order: change one word, or exchange two neighbours, and the vector differs by more than $10^{-6}$;
 # 3. `tokens` and `padding` stay unchanged.
 #
-# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
+# Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_encoders(check.encoders()))
 # 5
 # ```
 #
-# For rule 2, exchange one word for another, or two neighbours: other vectors differ by more than $10^{-6}$.
 
 # %%
 nine = check.encoders()
 
 # %% [markdown]
-# *Useful*: `mt.allclose`, `.clone()`.
-#
 # <details><summary>First hint</summary>
 #
 # Make one batch of several lengths. Then encode each sentence alone.
@@ -419,7 +414,7 @@ nine = check.encoders()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# For rule 2, change each word into each of the other eleven, and turn each pair of neighbours round.
+# For rule 2, change each word into each other one, and exchange each pair of neighbours.
 #
 # </details>
 
@@ -438,14 +433,14 @@ check.broken_encoders(broken_encoders, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 5 points*
 #
-# Search for the likeliest sentences. Begin with one open hypothesis, the empty list with $\log P = 0$, which has read `start`. Then, up to `max_length` times:
+# Search for the likeliest sentences. Begin with one open hypothesis, the empty list, $\log P = 0$, which has read `start`. Up to `max_length` times:
 #
 # 1. Continue every open hypothesis by every token: add its log-probability.
-# 2. Of all continuations keep the `beams` with the largest $\log P$ (all, if fewer).
-# 3. Those that end with `end` are finished and put aside. The others stay open, each with its own state. Stop if none is open.
+# 2. Keep the `beams` continuations with the largest $\log P$ (all, if fewer).
+# 3. Those that end with `end` are finished, put aside. The others stay open, each with its own state. Stop if none does.
 #
-# What is open at last is finished, too. A hypothesis of $T$ tokens (with `end`, without `start`) has the score
-# $\log P \,/\, \big((5 + T) / 6\big)^{\alpha}$, $\alpha$ = `alpha` $\ge 0$. Return the `beams` best, the best first: pairs of a list of tokens and a score.
+# What is open at last is finished, too. The score is $\log P \,/\, \big((5 + T) / 6\big)^{\alpha}$ for $T$ tokens (with `end`, without `start`) and
+# $\alpha$ = `alpha` $\ge 0$. Return the `beams` best, best first, as pairs.
 #
 # ```pycon
 # >>> for tokens, score in beam_search(toy_step, mt.zeros(1, 1), 0, 1, beams=2, max_length=5, alpha=0):
@@ -454,9 +449,7 @@ check.broken_encoders(broken_encoders, hidden=True)
 # [2, 1] 0.195
 # ```
 #
-# `state` is $(1, H)$. No two hypotheses are equally likely.
-#
-# *Not allowed*: `index_select`.
+# No two are equally likely. *Not allowed*: `index_select`.
 #
 # <details><summary>First hint</summary>
 #

@@ -92,12 +92,12 @@ check.leave_one_out(leave_one_out, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# What must not count has to be replaced, not weighted: in the keys, in the values, in the scores.
+# What must not count is replaced, not weighted: in keys, values and scores.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# In an empty source a softmax over nothing but $-\infty$ is not a number. Let its scores be finite, and put the weights to 0 afterwards.
+# A softmax over nothing but $-\infty$ is not a number. Let an empty source have finite scores, and put the weights to 0 afterwards.
 #
 # </details>
 
@@ -130,7 +130,7 @@ check.attend(attend, hidden=True)
 # {'dot product': 24, 'multiplicative': 56, 'reduced rank': 38, 'additive': 38, 'largest rank': 0}
 # ```
 #
-# All are whole numbers, and may be large. Two of the costs are equal: are they equally fast?
+# All are whole numbers, and may be large. Two costs are equal: are they equally fast?
 #
 # <details><summary>First hint</summary>
 #
@@ -188,12 +188,12 @@ check.score_costs(score_costs, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Begin with orthonormal keys, such as `mt.eye(n)`. With which query are two scores the same and all others 0?
+# Begin with orthonormal keys, such as `mt.eye(n)`. With which query are two scores equal and all others 0?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# With a score of $a$ at two keys and 0 elsewhere, $e^a$ is the ratio of two weights. Solve for $a$ with a pencil.
+# With scores of $a$ at two keys and 0 elsewhere, $e^a$ is the ratio of two weights. Solve for $a$.
 #
 # </details>
 
@@ -212,7 +212,7 @@ check.pair_table(pair_table, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# "It cannot learn this" may mean: not yet. Write the trial that tells. `learn(name, steps, rate, seed)` trains once, and returns the share that is right.
+# "It cannot learn this" may mean: not yet. `learn(name, steps, rate, seed)` trains once, and returns the share that is right.
 #
 # ```pycon
 # >>> def learn(name, steps, rate, seed):  # made up
@@ -221,13 +221,13 @@ check.pair_table(pair_table, hidden=True)
 # {'fast': 'at once', 'slow': 'later'}
 # ```
 #
-# Return a dict with a verdict for each of `names`: `"at once"` if it is learned after `steps` steps; else `"later"` if after `10 * steps`; else
+# Return a dict with a verdict for each of `names`: `"at once"` if learned after `steps` steps; else `"later"` if after `10 * steps`; else
 # `"not yet"`. *Learned* means, at each budget by itself:
 #
 # - of `rates` choose the one with the largest share with seed 0;
-# - with this rate each of the seeds 1 to 5 gets 0.9 or more.
+# - with this rate seeds 1 to 5 each get 0.9 or more.
 #
-# Below, three readers say which animal came last in a short story. One of them will **never** know. Which, and why can no run show that?
+# Below, three readers say which animal came last in a story. One will **never** know: which, and why can no run show that?
 #
 # <details><summary>First hint</summary>
 #
@@ -259,8 +259,8 @@ check.ten_times(ten_times, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Translators with different scores were trained with several seeds (the numbers are made up). `"steps to 90 %"` has the steps of each seed;
-# None, if 90 % was not reached within `"steps run"`. `"chosen on"` names the data that chose the rate.
+# Translators with different scores have several seeds each (made-up numbers). `"steps to 90 %"` has the steps of each seed;
+# None, if it needs more than `"steps run"`. `"chosen on"` names the data that chose the rate.
 
 # %%
 for row in check.scores:
@@ -268,7 +268,7 @@ for row in check.scores:
     print(f"{row['score']:19} {about}: {row['steps to 90 %']}")
 
 # %% [markdown]
-# Return all pairs `(faster, slower)` of scores for which, with `rows` like `check.scores`,
+# Return all pairs `(faster, slower)` of scores for which
 #
 # - `"width"` and `"tested on"` are the same;
 # - neither was chosen on what it was tested on;
@@ -282,8 +282,7 @@ for row in check.scores:
 # [('A', 'B')]
 # ```
 #
-# A seed with None needs more than `"steps run"`. "additive" has the lowest numbers with width 64: is it faster than "multiplicative"? Which
-# row of "mean" tells more?
+# "additive" has the lowest numbers with width 64: is it faster than "multiplicative"? Which row of "mean" tells more?
 #
 # <details><summary>First hint</summary>
 #
@@ -315,37 +314,35 @@ check.learns_faster(learns_faster, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Find, by a test, which programs of a list are broken. `attend(queries, memory, padding)` takes queries $(B, T, d)$, a memory $(B, n, d)$ of keys that are values, too,
-# and `padding` $(B, n)$ at the ends; no sentence is empty. It returns outputs $(B, T, d)$ and weights $(B, T, n)$, by a score of its own. It is right if
+# `outputs, weights = attend(queries, memory, padding)` uses its own score. Queries and outputs are $(B, T, d)$, weights $(B, T, n)$; the memory
+# $(B, n, d)$ is keys and values, `padding` $(B, n)$ at the ends; no sentence is empty. It is right if
 #
-# 1. the weights of a query are 0 or more, **exactly** 0 at the padding, and add up to 1. The output is the weighted sum of the memory;
-# 2. both depend on this query and the words of its sentence alone, whatever the padding;
-# 3. if words change places, their weights go along;
-# 4. the arguments stay unchanged.
+# 1. a query's weights are $\ge 0$, **exactly** 0 at the padding, and add up to 1; its output is the memory's weighted sum;
+# 2. both depend on this query and its sentence's words alone, not on padding;
+# 3. if words change places, their weights follow;
+# 4. arguments stay unchanged.
 #
-# Return the numbers of the broken ones, counted from 0. Of these nine, five are:
+# Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_attentions(check.programs()))
 # 5
 # ```
 #
-# Differences below $10^{-9}$ in float64 are rounding.
+# Below $10^{-9}$ (in float64) is rounding.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# *Useful*: `mt.allclose(a, b, rtol=0, atol=1e-9)`, `.double()`, `.clone()`.
-#
 # <details><summary>First hint</summary>
 #
-# Make one batch with several sentences, queries and lengths. Then ask each query alone, of its own words.
+# Make a batch with several sentences, queries and lengths. Then ask each query alone, of its own words.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Ask it of the words in the opposite order, without padding: that tests rules 2 and 3 at once.
+# Ask it of the words in the opposite order, without padding: that tests rules 2 and 3 at once. `mt.allclose(a, b, rtol=0, atol=1e-9)` compares.
 #
 # </details>
 
@@ -448,7 +445,7 @@ check.Queries(Queries, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Go back one step at a time: outputs, weights, scores. The memory is read twice, so its gradient has two parts.
+# Go back step by step: outputs, weights, scores. The memory is read twice, so its gradient has two parts.
 #
 # </details>
 # <details><summary>Second hint</summary>

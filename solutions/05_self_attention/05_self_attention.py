@@ -97,7 +97,7 @@ check.from_others(from_others, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Find these rows first. Give them scores of 0, so that softmax stays finite, and put their weights to 0 afterwards.
+# Find these rows first. Give them scores of 0, and put their weights to 0 afterwards.
 #
 # </details>
 
@@ -168,7 +168,7 @@ check.SelfAttention(SelfAttention, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Take pencil and paper. Write $e = \sum_{a} \sum_{b} x_a M_{ab}\, y_b$: which matrix is $M$?
+# Write $e = \sum_{a} \sum_{b} x_a M_{ab}\, y_b$: which matrix is $M$?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -264,7 +264,7 @@ check.moved_by_score(moved_by_score, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `outputs[p]` are the old outputs in the new order. Compare all of them, not the first alone.
+# `outputs[p]` are the old outputs in the new order. Compare all of them.
 #
 # </details>
 
@@ -340,13 +340,13 @@ check.by_distance(by_distance, hidden=True)
 #
 # *Practice · open · 60 minutes · 4 points*
 #
-# Ask a question of your own about what helps one layer of self-attention to learn, and answer it by runs. For example: does the best divisor stay the best in longer training? `check.trained` and
-# `check.sequences` train and measure on the task of exercise 10.
+# Ask a question of your own about what helps self-attention to learn, such as: does longer training change the best divisor? Answer it by runs.
+# `check.trained` and `check.sequences` train and measure on exercise 10's task.
 #
-# - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`.
-#   They say what you found, how sure that is, and what your runs do *not* show.
-# - The check compares the numbers in your sentences with its runs. Each follows the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
+# - `run(setting, seed)` trains and measures **once**: a number. Same seed, same number.
+# - `report()` returns a dict: `"question"`, two to four `"settings"`, five or more `"seeds"`, numbers that you chose as `"fixed"`, and three `"sentences"`:
+#   what you found, how sure that is, what your runs do *not* show.
+# - Each number in them follows the name of its setting, and is compared with the check's runs: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -355,7 +355,7 @@ check.by_distance(by_distance, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with any report: the check prints mean and spread of all settings, also where it refuses.
+# Run with any report first: the check prints mean and spread of all settings.
 #
 # </details>
 
@@ -423,7 +423,7 @@ check.find_out(run, report)
 #
 # <details><summary>First hint</summary>
 #
-# Go back one step at a time: output, weights, scores, queries and keys, matrices. Three gradients reach $X$. For $Y = XW$ and the gradient $G$ of $Y$,
+# Go back step by step: output, weights, scores, queries and keys, matrices. Three gradients reach $X$. For $Y = XW$ and the gradient $G$ of $Y$,
 # those of $X$ and $W$ are $G W^\top$ and $X^\top G$.
 #
 # </details>
@@ -490,8 +490,8 @@ check.right_unseen(right_unseen, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Say for each of 8 tokens which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` trains one layer
-# and returns the model and the sentences that it has seen. `check.sequences(batch)` draws tokens and targets to measure with. Return a dict:
+# Say for each of 8 tokens which token stood **two** places before. `check.trained(divisor, positions, rate, steps, seed)` returns a trained layer
+# and the sentences that it has seen. `check.sequences(batch)` draws tokens and targets to measure with. Return a dict:
 #
 # - `"divisor"` of the scores: `"1"`, `"root"` (of 64) or `"d"` (64);
 # - `"positions"`: True if a learned vector for the place is added to each token;
@@ -518,5 +518,4 @@ check.right_unseen(right_unseen, hidden=True)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The layer lacks a sense of order, as your test has shown. [Chapter 06](../../notebooks/06_multi_head_attention.ipynb) first lets it look at several places
-# at once.
+# [Chapter 06](../../notebooks/06_multi_head_attention.ipynb) lets the layer look at several places at once.

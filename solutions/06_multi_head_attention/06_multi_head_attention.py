@@ -29,7 +29,7 @@ progress.show("06")
 # *Core · easy · 15 minutes · 3 points*
 #
 # Queries, keys and values are often made by one large product `P`, $(B, n, 3d)$. Some models (GPT-NeoX, BLOOM) keep it head by head. The first
-# $3d/h$ columns belong to head 0: its query, its key, its value, $d/h$ each. Then comes head 1. Return query, key and value, each
+# $3d/h$ columns belong to head 0: query, key, value, $d/h$ each. Then comes head 1. Return query, key and value, each
 # $(B, h, n, d/h)$.
 #
 # ```pycon
@@ -164,7 +164,7 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 #
 # *Core · medium · 30 minutes · 4 points*
 #
-# Find, by a test, a mistake that raises no error. The layers of a list claim to be multi-head self-attention without positions: functions from `X`
+# Find, by a test, a mistake that raises no error. Layers claim to be multi-head self-attention without positions: functions from `X`
 # $(B, n, 8)$ to outputs $(B, n, 8)$, in float64. A layer **mixes** if for some `X` one of these fails by more than rounding ($10^{-9}$):
 #
 # - where the positions of `X` are permuted, in all sequences alike, the outputs are permuted alike;
@@ -187,7 +187,7 @@ eight = check.suspects()
 #
 # <details><summary>First hint</summary>
 #
-# Two lines: compare `layer(X[:, order])` with `layer(X)[:, order]`, and a sequence alone with its row of the batch.
+# Compare `layer(X[:, order])` with `layer(X)[:, order]`, and a sequence alone with its row of the batch.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -321,7 +321,7 @@ check.without_each_head(without_each_head, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# On the unit circle the next key scores $\cos(2\pi/n)$, your own 1. Make the query long enough that the difference is 1.
+# On the unit circle the next key scores $\cos(2\pi/n)$, your own 1. Make the query so long that they differ by 1.
 #
 # </details>
 
@@ -345,7 +345,7 @@ check.favourites(favourites, hidden=True)
 # *Core · hard · 35 minutes · 4 points*
 #
 # Set weights with which two heads look at two places. Each position of a memory holds $[\text{key}; \text{value}]$: a key of its own, one-hot of size $k$,
-# and $c$ numbers. Each row of `x` asks for two different keys of the memory, in order:
+# and $c$ numbers. Each row of `x` asks for two different keys, in order:
 # $[\text{one-hot of the first}; \text{one-hot of the second}]$, of size $2k$. The check computes
 #
 # $$\text{head}_l = \operatorname{softmax}\!\left(\frac{(x\, Q_l)(\text{memory}\; K_l)^\top}{\sqrt{k}}\right) \text{memory}\; V_l$$
@@ -371,7 +371,7 @@ check.favourites(favourites, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `Q[0]` passes on the first half of `x`, `Q[1]` the second, both times a number so large that softmax is sharp among 25 keys.
+# `Q[0]` passes on the first half of `x`, `Q[1]` the second, times a number that makes softmax sharp among 25 keys.
 #
 # </details>
 
@@ -391,17 +391,17 @@ check.two_heads(two_heads, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 5 points*
 #
-# Write `forward` of multi-head attention as models use it today: with a mask, and with keys and values that heads share. There are `groups` heads of
-# keys and of values, of size $s$ = width / heads. Neighbours share: the first heads/groups query heads look at group 0, the next at group 1, and so on.
+# Write `forward` of multi-head attention with a mask, and with keys and values that heads share. Keys and values have
+# `groups` heads, of size $s = \text{width} / \text{heads}$. Neighbours share: the first heads/groups query heads look at group 0, the next at group 1, ...
 #
-# - `x` $(B, T, \text{width})$ gives the queries, `memory` $(B, n, \text{width})$ keys and values, through `self.query`, `self.key`, `self.value`.
+# - `x` $(B, T, \text{width})$ gives the queries, `memory` $(B, n, \text{width})$ keys and values.
 # - `allowed` is None, or boolean, **True where a query may look at a key**: at one at least. It broadcasts against the scores, $(B, h, T, n)$.
 # - Scores are divided by $\sqrt s$, and may be very large.
 # - The heads are put end to end; `self.out` is the output projection.
 #
 # Return $(B, T, \text{width})$. Keep `__init__` as it is.
 #
-# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `masked_fill`, `repeat_interleave`.
+# *Not allowed*: `F.scaled_dot_product_attention`.
 #
 # <details><summary>First hint</summary>
 #
@@ -428,24 +428,24 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 4 points*
 #
-# Train the chapter's model for two letters so that **any one of its 4 heads can be removed**, and measure whether it worked.
-# `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each
-# head says: a 0 removes one. `draw(count)` draws `letters`, `values`, `asked` and the right answers $(\text{count}, 2)$.
+# Train the chapter's model for two letters, `check.look_up(seed)`, so that **any one of its 4 heads can be removed**.
+# `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head says: 0 removes it.
+# `draw(count)` gives `letters`, `values`, `asked` and right answers $(\text{count}, 2)$.
 #
-# - Train in place. **Both** answers must be right in 98 % of new tables with all heads, in 95 % without the head that is missed most.
-# - Measure on at least 2,000 new tables. Return a dict of two such shares: `"all heads"`, and `"without the worst"`, the smallest with one head removed.
+# - **Both** answers must be right in 98 % of new tables with all heads, in 95 % without the head missed most.
+# - Return a dict of both shares on 2,000 new tables or more: `"all heads"`, `"without the worst"`.
 #
-# The check hands you fresh models and measures on other tables: what you say must agree to 0.05. The last model cannot be helped: there
-# only what you say is judged. To try: `check.look_up(seed)`, `check.draw`; 400 steps of 128 tables, Adam, rate 0.01.
+# On the check's tables your shares must hold to 0.05. Its last model cannot be helped: there only they are judged.
 #
 # <details><summary>First hint</summary>
 #
-# What a model has never met in training it need not bear. What should it meet?
+# To try, take `check.draw` and 400 steps of 128 tables, with Adam at rate 0.01. What a model has never met in training it need
+# not bear: what should it meet?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Draw gates for each table: each head is missing now and then. Measure with fixed gates, under `mt.no_grad()`.
+# Draw gates for each table: each head is missing now and then. Measure with fixed ones, under `mt.no_grad()`.
 #
 # </details>
 

@@ -4,11 +4,11 @@
 # Ten exercises, 40 points, about six hours. The **core** (1, 3, 4) takes 85 minutes. They belong
 # to [chapter 07](../../notebooks/07_masking.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
+# In exercises 7 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy.
 #
-# **Shapes.** $B$ sequences of $n$ tokens, $d$ features, $h$ heads. Row $i$ is query $i$, column $j$ key $j$, counted from 0. Masks are boolean, and **True means: may look**, as in `F.scaled_dot_product_attention`.
-# (`nn.MultiheadAttention` and `data.padding_mask` mean the opposite.)
+# **Shapes.** $B$ sequences of $n$ tokens, $d$ features, $h$ heads. Row $i$ is query $i$, column $j$ key $j$, from 0. Masks are boolean. **True means: may look**, as in `F.scaled_dot_product_attention`
+# (in `nn.MultiheadAttention` and `data.padding_mask` the opposite).
 
 # %%
 import inspect
@@ -30,7 +30,7 @@ progress.show("07")
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# A model writes. All prompts of a batch end in the last of $n$ positions, so padding stands **in front**. Only the last $T \le n$ positions ask, for scores $(B, h, T, n)$.
+# All prompts of a batch end at the last of $n$ positions: padding stands **in front**. Only the last $T \le n$ positions ask, for scores $(B, h, T, n)$.
 #
 # ```pycon
 # >>> chunk_mask(mt.tensor([1, 3]), T=2, n=3).long()[:, 0].tolist()
@@ -42,7 +42,7 @@ progress.show("07")
 # - `lengths` $(B)$ says how many of the last positions hold tokens, from 1 to $n$.
 # - Only keys are masked: a row of padding may look by the same rule, perhaps at nothing.
 #
-# If padding stood at the end and all positions asked, the causal mask alone would do for real tokens. Why?
+# With padding at the end, the causal mask alone would do for real tokens. Why?
 #
 # <details><summary>First hint</summary>
 #
@@ -51,7 +51,7 @@ progress.show("07")
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Two masks, $(T, n)$ and $(B, n)$, joined by `&`: the second needs axes for heads and queries.
+# Join two masks by `&`, $(T, n)$ and $(B, n)$; the second needs two axes more.
 #
 # </details>
 
@@ -115,7 +115,7 @@ check.counterexamples(counterexamples, hidden=True)
 #
 # *Core · medium · 35 minutes · 4 points*
 #
-# Write a test of padding masks. Return the numbers of the encoders that fail it, from 0. Of these eight five do:
+# Write a test of padding masks. Return the numbers of the encoders that fail, from 0. Of these eight five do:
 #
 # ```pycon
 # >>> len(reading_padding(check.suspects()))
@@ -125,8 +125,8 @@ check.counterexamples(counterexamples, hidden=True)
 # `encoder(x, lengths)` takes `x` $(B, n, 6)$ and integers `lengths` $(B)$, and gives $(B, n, 6)$ in float64. The first `lengths[b]` positions of sentence $b$ are real, one at least.
 # An encoder is right if **every real position gets in a batch what it gets when its sentence comes alone, without padding**, up to $10^{-9}$.
 #
-# - Outputs at the padding do not matter, be they NaN. Let `x` hold ordinary numbers.
-# - Try batches of one to four sentences, with up to eight positions: they show every fault.
+# - Outputs at the padding do not matter. Let `x` hold ordinary numbers.
+# - Batches of one to four sentences, of up to eight positions, show every fault.
 
 # %%
 eight = check.suspects()
@@ -136,12 +136,12 @@ eight = check.suspects()
 #
 # <details><summary>First hint</summary>
 #
-# Compare the real positions of each sentence with what the encoder gives for it alone.
+# Compare each sentence's real positions with what it gets alone.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Try batches of 1 to 4 sentences; one in which none is as long as $n$; one in which the longest is not the first.
+# Try one in which none is as long as $n$; one in which the longest is not the first.
 #
 # </details>
 
@@ -215,7 +215,7 @@ check.dependence(dependence, hidden=True)
 # has the mask `masks[l]`, boolean $(n, n)$. Return the boolean tensor $(n, n)$ whose entry $(i, j)$ is True if output $i$ of the last layer
 # depends on token $j$, over whatever way. A row with nothing to look at adds nothing.
 #
-# Guess first: with a window of $w$ (itself and the $w - 1$ tokens before) in each of $L$ layers, on how many tokens does an output depend?
+# Guess first: with a window of $w$ (itself and $w - 1$ tokens before) in each of $L$ layers, on how many tokens does an output depend?
 #
 # <details><summary>First hint</summary>
 #
@@ -224,7 +224,7 @@ check.dependence(dependence, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# After each further layer: of what those know that it may look at, itself included. A product of matrices.
+# After each further layer: of what those know that it may look at, itself included.
 #
 # </details>
 
@@ -259,8 +259,8 @@ check.reach(reach, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven language models were measured twice, as in [section 1](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
-# prefix (made up). Which leak? Which changed its weights in between? Why is the lowest curve not the best?
+# Seven language models were measured twice (made up), as in [section 1](../../notebooks/07_masking.ipynb#1.-A-model-that-cheats): in one pass, and from the
+# prefix. Which leak? Which changed its weights in between? Why is the lowest curve not the best?
 
 # %%
 figure, panels = plot.subplots(1, 2, width=9.5, height=3, sharey=True)
@@ -281,14 +281,14 @@ for run in check.runs:
 #
 # - `"verdicts"`, a dict from each model: `"measured wrongly"` if its losses at the **last** position differ; else `"leaks"` if they differ
 #   anywhere; else `"no leak seen"`;
-# - `"best"`: of those with no leak seen whose `"text"` is `"held out"`, the model with the lowest mean loss from the prefix, or None.
+# - `"best"`: of those with no leak seen whose text is `"held out"`, the model with the lowest mean loss from the prefix, or None.
 #
 # ```pycon
 # >>> judged([{"model": "A", "text": "held out", "in one pass": [1.0, 2.0], "from the prefix": [3.0, 2.0]}])
 # {'verdicts': {'A': 'leaks'}, 'best': None}
 # ```
 #
-# `runs` is a list like `check.runs`. Losses differ if they do by more than 0.01.
+# `runs` is a list like `check.runs`. Losses differ if more than 0.01 apart.
 #
 # <details><summary>First hint</summary>
 #
@@ -319,7 +319,7 @@ check.judged(judged, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 5 points*
 #
-# Tokens are 0 to $V - 1$; the start token `self.start` is $V$. Write two methods; keep `__init__`.
+# Tokens are 0 to $V - 1$; the start token `self.start` is $V$. Keep `__init__`.
 #
 # `forward(tokens)` makes of tokens $(B, n)$ scores $(B, n, V)$:
 #
@@ -337,7 +337,7 @@ check.judged(judged, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Put a column of start tokens in front, and leave the last column away.
+# A column of start tokens in front, the last column away.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -382,12 +382,12 @@ check.CausalLanguageModel(CausalLanguageModel, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# `allowed.any(dim=-2)`, in its whole shape, tells which keys somebody looks at. Replace the others and their values first.
+# `allowed.any(dim=-2)`, in its whole shape, tells which keys are looked at. Replace the others and their values first.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A row of minus infinity alone gives NaN: put its weights to 0 with the same mask, before they meet the values.
+# A row of minus infinity alone gives NaN: put its weights to 0 before they meet the values.
 #
 # </details>
 
@@ -414,11 +414,11 @@ check.masked_attention(masked_attention, hidden=True)
 # ```
 #
 # `model(tokens, allowed)` takes tokens $(B, n)$ and a boolean mask $(B, 1, n, n)$. Its scores $(B, n, V)$ at position $i$ are for the token after it.
-# It was trained with a causal mask, and knows order but no places: padding that nobody looks at may stand anywhere.
+# It was trained with a causal mask, and knows no places: padding that nobody looks at may stand anywhere.
 #
-# - `prompts` holds lists of tokens, none empty. Every token may occur: none is kept for padding.
+# - No prompt is empty. Every token may occur: none is kept for padding.
 # - A continuation takes the likeliest token, reads it, takes the next. It ends when it has `count` tokens, or with a new `end`, included.
-# - It is what its prompt gives alone; but all run together, in at most `count` calls of the model.
+# - It is what its prompt gives alone, but all run together, in at most `count` calls of the model.
 #
 # <details><summary>First hint</summary>
 #
@@ -427,7 +427,7 @@ check.masked_attention(masked_attention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Join the causal mask with "this key is real". A prompt that has ended goes on running; its tokens are not kept.
+# Join the causal mask with "this key is real". Who has ended goes on running; its tokens are not kept.
 #
 # </details>
 
@@ -445,21 +445,21 @@ check.continue_prompts(continue_prompts, hidden=True)
 #
 # *Challenge · hard · 45 minutes · 4 points*
 #
-# Measure a leak against what an honest model can do. In a text of six symbols, row $a$ of `transitions` $(6, 6)$ holds the
+# Measure a leak. In a text of six symbols, row $a$ of `transitions` $(6, 6)$ holds the
 # probabilities of what follows symbol $a$. On new text no honest model has a lower loss than
 #
 # $$H = -\sum_a \pi_a \sum_b p(b \mid a) \log p(b \mid a), \qquad \pi_b = \sum_a \pi_a\, p(b \mid a), \qquad \sum_a \pi_a = 1,$$
 #
-# where $\pi_a$ is the share of symbol $a$. Return $H$ minus the loss of a trained model, a number; with a right mask, 0 or a little below.
+# where $\pi_a$ is the share of symbol $a$. Return $H$ minus a trained model's loss: with a right mask, 0 or a little below.
 #
-# - Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`. It makes of symbols $(B, 8)$ scores $(B, 8, 6)$.
+# - Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`: symbols $(B, 8)$ to scores $(B, 8, 6)$.
 # - `train_on(model, draw, rate, steps)` trains on batches from `draw()`: 250 steps of 64 windows at the rate 0.01 will do.
 # - `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$. Measure on 2,000 new windows at least, all positions in one pass.
 # - `attend` is a way to attend, as in `check.ways`.
 #
 # <details><summary>First hint</summary>
 #
-# Multiplied by the transitions, the shares $\pi$ do not change. Start anywhere, and multiply often.
+# Multiplied by the transitions, $\pi$ stays. Start anywhere, and multiply often.
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -4,9 +4,9 @@
 # Ten exercises, 40 points, about five hours. The **core** (1, 3, 4, 8) takes 90 minutes. They belong
 # to [chapter 08](../../notebooks/08_positions.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
 #
-# **Shapes.** $B$ sequences, $n$ places, $d$ the size of a token's vector (or of a head), $h$ heads. $d$ is even wherever numbers come in pairs. Places and columns count from 0.
+# **Shapes.** $B$ sequences, $n$ places, $d$ the size of a token's vector (or of a head), even wherever numbers come in pairs, $h$ heads. Places and columns count from 0.
 
 # %%
 import math
@@ -32,14 +32,14 @@ progress.show("08")
 #         [121., 122.]])
 # ```
 #
-# A model puts two of them beside each word: $p_t$ of size $N$ for its place $t$, and $g_s$ of size $S$ for its segment $s$. A linear layer follows, $[x; p_t; g_s]\,$`weight.T` $+$ `bias`.
+# Beside each word $x$ stand two: $p_t$ of size $N$ for its place $t$, $g_s$ of size $S$ for its segment $s$. A linear layer follows, $[x; p_t; g_s]\,$`weight.T` $+$ `bias`.
 # Return `matrix` $(d, m)$ and `table` $(S, N, m)$, such that for every word $x$ it gives
 #
 # $$x\, \text{matrix} + \text{table}[s, t] .$$
 #
 # `weight` is $(m, d + N + S)$, `bias` $(m)$, as `nn.Linear` stores them; `longest` is $N$, `segments` is $S$.
 #
-# BERT adds *two* tables, of $N$ and of $S$ rows: why is there more than one choice for these?
+# BERT adds *two* tables, of $N$ and of $S$ rows: why are these not unique?
 #
 # *Not allowed*: products of matrices (the operations `matmul` and `linear`).
 #
@@ -50,7 +50,7 @@ progress.show("08")
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The parts of place and segment are $(N, m)$ and $(S, m)$: broadcasting makes $(S, N, m)$.
+# Broadcasting makes $(S, N, m)$ of the parts $(N, m)$ and $(S, m)$.
 #
 # </details>
 
@@ -92,7 +92,7 @@ check.learned_from_one_hot(learned_from_one_hot, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Where that is negative the key comes later. The slopes need the shape $(h, 1, 1)$.
+# Where that is negative the key comes later. Slopes are $(h, 1, 1)$.
 #
 # </details>
 
@@ -172,7 +172,7 @@ check.sinusoidal_codes(sinusoidal_codes, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Hand $m$ has the columns $m$ and $k + m$. So $R$ has four blocks $(k, k)$, each with numbers on its diagonal alone.
+# Hand $m$ has the columns $m$ and $k + m$: $R$ has four diagonal blocks $(k, k)$.
 #
 # </details>
 
@@ -206,7 +206,7 @@ check.shift_matrix(shift_matrix, hidden=True)
 # - `"squeeze"`: the factor that brings the new last place to the last trained one;
 # - `"base"`: the larger base that gives the **slowest** pair, at the new last place, the angle that it had at the last trained one.
 #
-# By how much do neighbours differ in the *fastest* pair, with each remedy?
+# How far apart are neighbours in the *fastest* pair, with each remedy?
 #
 # <details><summary>First hint</summary>
 #
@@ -250,10 +250,9 @@ check.longer_context(longer_context, hidden=True)
 # Ask your own question about positions in longer texts, and answer it by runs. For example: does a slow scheme catch up at its own rate? `check.trained` and
 # `check.sequences` train and measure on the task of exercise 10.
 #
-# - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, `"fixed"`, a dict of numbers that you chose, and three `"sentences"`:
+# - `run(setting, seed)` trains and measures **once**: a number, the same for the same seed.
+# - `report()` returns the dict that [the rules](../../docs/exercises.md#Open-questions) explain: `"question"`, `"settings"`, five or more `"seeds"`, `"fixed"`, and three `"sentences"`:
 #   what you found, how sure that is, what your runs do *not* show.
-# - A number stands behind the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -262,7 +261,7 @@ check.longer_context(longer_context, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with any report: the check prints mean and spread of all settings.
+# Run first with any report: the check prints means and spreads.
 #
 # </details>
 
@@ -335,12 +334,12 @@ check.find_out(run, report)
 #
 # <details><summary>First hint</summary>
 #
-# Make the rows of all pairs first, $(n, n)$: clipped differences plus $c$. (A negative index raises no error.)
+# First the rows of all pairs, $(n, n)$: clipped differences plus $c$. (A negative index raises no error.)
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `keys_of[rows]` is $(n, n, d)$. Multiply $q_i$ by its own row of that, and the weights by `values_of[rows]`.
+# `keys_of[rows]` is $(n, n, d)$. Multiply $q_i$ by its row of that, weights by `values_of[rows]`.
 #
 # </details>
 
@@ -408,31 +407,27 @@ check.rotate(rotate, hidden=True)
 # 5
 # ```
 #
-# `rotate(x, places)` gets `x` $(B, h, n, d)$ and `places` $(n)$, integers from 0, for all sequences. Pairs, direction and base are free, and
-# some coordinates may stay. In a right program
+# `rotate(x, places)` gets `x` $(B, h, n, d)$ and `places` $(n)$, integers from 0, for all sequences. Pairs, direction and base are free,
+# some coordinates may stay. In a right program, up to $10^{-9}$ in float64,
 #
-# 1. a row at place 0 stays as it is;
-# 2. scores, the products of a head's rows with each other, stay when all places grow by one number;
+# 1. rows at place 0 do not change;
+# 2. scores, products of two rows of a head, stay when all places grow by one number;
 # 3. scores change when words move apart;
 # 4. equal rows at equal places become equal, in any head and sequence, beside any other rows;
 # 5. `x` itself stays unchanged.
-#
-# Differences below $10^{-9}$ in float64 are rounding.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# *Useful*: `mt.allclose`, `.double()`, `.clone()`.
-#
 # <details><summary>First hint</summary>
 #
-# A line for each rule, on one `x` with several sequences, heads and places, 0 among them, large ones too.
+# A line for each rule, on one `x` in `.double()` with several sequences, heads and places, 0 among them, large ones too.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Rule 4: one row of one head of one sequence alone. Rule 3: double the places, and look at each head.
+# Rule 4: one row of one head and sequence alone. Rule 3: double the places; look at each head.
 #
 # </details>
 
@@ -470,7 +465,7 @@ check.broken_rotations(broken_rotations, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# A boolean tensor says where something is asked: place and target.
+# A boolean tensor says what counts: place and target.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -491,12 +486,12 @@ check.right_beyond(right_beyond, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Say at each place which of 12 symbols stood **five** places before. `check.trained(scheme, clip, rate, steps, seed)` trains one head on 8 to 20 tokens;
+# The task: which of 12 symbols stood **five** places before? `check.trained(scheme, clip, rate, steps, seed)` trains one head on 8 to 20 tokens;
 # `check.sequences(batch, n)` draws tokens and targets. Return a dict:
 #
 # - `"scheme"`: `"table of places"`, `"sinusoids"`, `"relative"`, `"rotary"` or `"ALiBi"`;
 # - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one;
-# - `"rate"`, the largest of Adam, and `"steps"`, at most 250.
+# - `"rate"`, Adam's largest, below 1, and `"steps"`, at most 250.
 #
 # By your measure 90 % must be right at places 20 to 63, with **each** of the seeds 11 to 13. Choose with others.
 

@@ -4,10 +4,10 @@
 # Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 9) takes 90 minutes. They belong
 # to [chapter 09](../../notebooks/09_feed_forward_norm_residual.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
 # In exercises 1 and 2 the gradients of your results are compared, too: no `.item()`, no NumPy, no `.detach()` of what is returned.
 #
-# **Shapes.** $B$ sequences, $n$ tokens, $d$ features of a token (`width` where a module is made). Features are the last axis; $(\ldots, d)$ may have any axes before it.
+# **Shapes.** $B$ sequences, $n$ tokens, $d$ features of a token (`width` of a module). $(\ldots, d)$ may have any axes in front.
 
 # %%
 import minitorch as mt
@@ -35,18 +35,18 @@ progress.show("09")
 #
 # - `x` is $(\ldots, d)$, `gain` $\gamma$ and `bias` $\beta$ are $(d)$, `eps` is $\epsilon$.
 # - Features may be $10^{200}$, in float64: their sums do not overflow, **their squares do**. Other tokens have usual sizes.
-# - All features of a token may be equal (with $\epsilon > 0$ then).
+# - All features of a token may be equal, with $\epsilon > 0$.
 #
 # *Not allowed*: `F.layer_norm` and `nn.LayerNorm` (the operation `layer_norm`).
 #
 # <details><summary>First hint</summary>
 #
-# Divide the differences of a token by a number: what becomes of the fraction?
+# Divide a token's differences by a number: what becomes of the fraction?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Take the largest difference of the token, at least 1. Then $\epsilon$ is divided by its square, in two steps.
+# By the largest of them, at least 1. Then $\epsilon$ is divided by its square, in two steps.
 #
 # </details>
 
@@ -79,7 +79,7 @@ check.layer_norm(layer_norm, hidden=True)
 # - `__init__` makes three `nn.Linear` **without** biases: `self.gate` ($W_g$), `self.up` ($W_u$), `self.down` ($W_d$).
 # - `forward` takes and returns $(\ldots, n, \text{width})$. No residual connection, norm or dropout in here.
 #
-# How large must `hidden` be for as many weights as two matrices of hidden size $4d$ have?
+# Which `hidden` gives as many weights as two matrices of hidden size $4d$?
 #
 # <details><summary>First hint</summary>
 #
@@ -115,13 +115,13 @@ check.FeedForward(FeedForward, hidden=True)
 # (2.0, 0.5)
 # ```
 #
-# An input of size 1 goes past `parts` parts. Each gives a vector of size `a`, independent of all before it, so **squares of sizes add up**.
+# An input of size 1 passes `parts` parts. Each gives a vector of size `a`, independent of all before it, so **squares of sizes add up**.
 #
 # - Pre-norm adds each part to the sum. Post-norm then divides each sum by its size.
 # - A *share* is a contribution's size in the result, after all divisions, divided by the result's size.
 #
 # Return a dict: `"size of the sum, pre-norm"`, and the shares `"input, pre-norm"`, `"last part, pre-norm"`,
-# `"input, post-norm"` and `"last part, post-norm"`.
+# `"input, post-norm"`, `"last part, post-norm"`.
 #
 # Guess for 24 parts, $a = 1$: which keeps more of the input?
 #
@@ -187,7 +187,7 @@ check.shares_of_a_sum(shares_of_a_sum, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# With one layer more, each path splits into two. In which order does that list them?
+# One layer more splits each path into two. In which order are they listed?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -222,12 +222,12 @@ check.paths(paths, hidden=True)
 #
 # Return two tensors $(d)$, over the real tokens of all sequences: each feature's mean, and the mean of its squared differences from that.
 #
-# - `x` is $(B, n, d)$, `real` $(B, n)$ is True at real tokens. These stand anywhere; a sequence may have none, the batch has one.
-# - Padding may hold anything, infinity and NaN included.
+# - `x` is $(B, n, d)$, `real` $(B, n)$ True at real tokens. These stand anywhere; a sequence may have none, the batch has one.
+# - Padding may hold anything, also infinity or NaN.
 #
 # <details><summary>First hint</summary>
 #
-# Zero times NaN is NaN. How does one take only some rows?
+# Zero times NaN is NaN. How to take only some rows?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -253,10 +253,9 @@ check.batch_statistics(batch_statistics, hidden=True)
 # Ask your own question about what a deep stack needs to learn, and answer it by runs. For example: does a smaller start make a warm-up needless? `check.losses`
 # trains a stack of exercise 10 and returns its losses.
 #
-# - `run(setting, seed)` trains and measures **once**, and returns a number. Same seed, same number.
-# - `report()` returns a dict: your `"question"`, two to four `"settings"`, five or more `"seeds"`, `"fixed"`, a dict of numbers that you chose, and three `"sentences"`:
+# - `run(setting, seed)` trains and measures **once**: a number, the same for the same seed.
+# - `report()` returns the dict that [the rules](../../docs/exercises.md#Open-questions) explain: `"question"`, `"settings"`, five or more `"seeds"`, `"fixed"`, and three `"sentences"`:
 #   what you found, how sure that is, what your runs do *not* show.
-# - A number stands behind the name of its setting: [the rules](../../docs/exercises.md#Open-questions).
 #
 # <details><summary>First hint</summary>
 #
@@ -265,7 +264,7 @@ check.batch_statistics(batch_statistics, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Run first with any report: the check prints mean and spread of all settings.
+# Run first with any report: the check prints means and spreads.
 #
 # </details>
 
@@ -312,7 +311,7 @@ check.find_out(run, report)
 #
 # *Practice · hard · 30 minutes · 4 points*
 #
-# Tell a pre-norm block from what looks like one. Return the numbers of the broken programs, counted from 0. Of these eight five are:
+# Tell a pre-norm block from what looks like one. Return the numbers of the broken programs, from 0. Of these eight five are:
 #
 # ```pycon
 # >>> len(broken_blocks(check.programs()))
@@ -322,7 +321,7 @@ check.find_out(run, report)
 # `program(x, norm_1, attention, norm_2, network)` gets `x` $(B, n, d)$ and four functions, each from a tensor to one of the same shape. It should return `y + network(norm_2(y))` with
 # $y = x + \operatorname{attention}(\operatorname{norm}_1(x))$. It is broken if for some `x` and some functions its output, **or the gradient that reaches `x`**, is another one.
 #
-# - You cannot look inside, but the functions are yours, and need not be norms or networks.
+# - The functions are yours, and need not be norms or networks.
 # - Compare in float64; differences below $10^{-9}$ are rounding.
 
 # %%
@@ -338,7 +337,7 @@ eight = check.programs()
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Write the right block. Compare outputs, and gradients of (output times random weights); let `attention` mix tokens.
+# Write the right block. Compare outputs, and gradients of (output times random weights). `attention` mixes tokens.
 #
 # </details>
 
@@ -372,7 +371,7 @@ check.broken_blocks(broken_blocks, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# All tokens add to the gradient of the gain. From the gradient at $\hat x$ on, each token is for itself.
+# All tokens add to the gain's gradient. From the gradient at $\hat x$ on, each is for itself.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -412,7 +411,6 @@ check.rms_norm_gradient(rms_norm_gradient, hidden=True)
 # - `"luck of the seed"`: else.
 #
 # A run has learned after $s$ steps if the last ten of its first $s$ losses have a mean below `goal`.
-#
 # A longer run begins like a shorter one: train each setting with each seed **once**.
 #
 # <details><summary>First hint</summary>
@@ -455,7 +453,7 @@ check.at_ten_times(at_ten_times, hidden=True)
 #
 # ### The measure
 #
-# When has a deep stack learned? Return after how many steps the **mean of the last** `window` of its `losses` was below `goal` for the first time; None
+# When has a deep stack learned? Return after how many steps the **mean of the last** `window` of its `losses` was first below `goal`; None
 # if never.
 #
 # ```pycon
@@ -488,11 +486,11 @@ check.steps_needed(steps_needed, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# A stack of twelve small networks and a linear layer has to reverse a vector.
-# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains it and returns the losses. Return a dict:
+# Twelve small networks and a linear layer have to reverse a vector.
+# `check.losses(wiring, start, rate, warm_up, steps, seed)` trains them and returns the losses. Return a dict:
 #
 # - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`;
-# - `"start"`, above 0, at most 1: what the last matrix of each network is multiplied by at first;
+# - `"start"`, above 0, at most 1: multiplies the last matrix of each network at first;
 # - `"rate"` of Adam, below 1, and `"warm-up"`, 0 to 199: over how many steps it rises.
 #
 # With **each** of the seeds 11 to 13 the mean of the last 10 losses must be below 0.15 within 150 steps. Choose with others.

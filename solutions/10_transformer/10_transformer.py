@@ -2,13 +2,13 @@
 # # Exercises 10: the Transformer
 #
 # Ten exercises, 44 points, about four hours. The **core** (1, 2, 5, 6) takes 85 minutes. They belong
-# to [chapter 10](../../notebooks/10_transformer.ipynb). The tenth puts some of your answers together with those to sets 05 to 09.
+# to [chapter 10](../../notebooks/10_transformer.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 5, 6 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy on the way there.
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
+# In exercises 5, 6 and 10 the gradients of your results are compared, too: no `.item()`, `.detach()` or NumPy.
 #
-# **Shapes.** $B$ sequences, $n$ tokens of the source, $T$ of the target, $d$ the width of the model, $h$ heads, $V$ the
-# size of the vocabulary. `allowed` is True where a query may look, and broadcasts against scores $(B, h, T, n)$; `real` $(B, n)$ is True at tokens. Padding stands at the end
+# **Shapes.** $B$ sequences, $n$ tokens of the source, $T$ of the target, $d$ the width, $h$ heads, $V$ tokens in the
+# vocabulary. `allowed` is True where a query may look, and broadcasts against scores $(B, h, T, n)$; `real` $(B, n)$ is True at tokens. Padding stands at the end
 # (but in exercise 2).
 
 # %%
@@ -48,16 +48,16 @@ progress.show("10")
 #
 # `sentences` $(B, T)$ are word numbers, `padding` behind them; one may be empty. The three special numbers may be any, also 0.
 #
-# The chapter's decoder also reads the end of short sentences. Does that change the loss?
+# The chapter's decoder also reads the `end` of short sentences. Does that change the loss?
 #
 # <details><summary>First hint</summary>
 #
-# Join a column at the front, another at the end. Where does `end` belong in each row?
+# A column at the front, another at the end. Where does `end` belong in each row?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A row's number of words is the place of its `end`: `targets[mt.arange(B), lengths] = end`.
+# A row's number of words is the place of its end: `targets[mt.arange(B), lengths] = end`.
 #
 # </details>
 
@@ -79,7 +79,7 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Some programs put padding at the **front**, so that all sequences end at the same place.
+# Here padding stands at the **front**: all sequences end together.
 #
 # ```pycon
 # >>> _, own, _ = three_masks(mt.tensor([[4]]), mt.tensor([[0, 6, 7]]), padding=0)
@@ -102,7 +102,7 @@ check.teacher_forcing(teacher_forcing, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The exception is the diagonal: for a token it changes nothing.
+# The exception is the diagonal.
 #
 # </details>
 
@@ -152,7 +152,7 @@ check.three_masks(three_masks, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Count an attention, a network, a norm, a table. Then list what a layer of each stack has.
+# Count an attention, a network, a norm, a table.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -197,7 +197,7 @@ check.weights_more(weights_more, hidden=True)
 # ```
 #
 # A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. The **vector** that enters the first block at one place is replaced.
-# Return the places of the target, counted from 0, whose scores move, in order.
+# Return the target's places, from 0, whose scores move, in order.
 #
 # - `real` is a list of $n$ booleans, True at the tokens of the source.
 # - `place` is `("source", i)` or `("target", j)`.
@@ -205,7 +205,7 @@ check.weights_more(weights_more, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# A place of the target acts on itself and on what may look at it. And a place of the source?
+# A target's place acts on itself and on what may look at it. And a source's?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -257,11 +257,11 @@ check.moved(moved, hidden=True)
 #
 # *Core · medium · 20 minutes · 4 points*
 #
-# Let the decoder look at the source, and keep where it has looked. Write `forward`:
+# Let the decoder look at the source, and keep where it looked. Write `forward`:
 #
 # - `x` $(B, T, d)$, from the decoder, gives the queries, through `self.query`;
 # - `memory` $(B, n, d)$, from the encoder, gives keys and values, through `self.key` and `self.value`;
-# - `allowed` is None or $(B, 1, 1, n)$, True at the tokens of the source; the others get no weight at all, however low the scores;
+# - `allowed` is None or $(B, 1, 1, n)$, True at the source's tokens; the others get no weight at all, however low the scores;
 # - heads are blocks of $d/h$ columns, scores are divided by $\sqrt{d/h}$, `self.out` comes last. Return $(B, T, d)$;
 # - each call sets `self.weights` to the weights of all heads, $(B, h, T, n)$, detached.
 #
@@ -310,7 +310,7 @@ check.CrossAttention(CrossAttention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The second part gets the norm of the $x$ that the first has changed.
+# The second part gets the norm of the changed $x$.
 #
 # </details>
 
@@ -328,7 +328,7 @@ check.Block(Block, hidden=True)
 #
 # *Practice · medium · 25 minutes · 3 points*
 #
-# A translator that weighs $k$ beginnings of each translation runs them all through each block. Somebody wrote it down as one thinks of it:
+# A translator that weighs $k$ beginnings of each translation runs all through each block. Written as one thinks of it:
 
 
 # %%
@@ -346,7 +346,7 @@ def slowly(block, x, memory, allowed):
 
 
 # %% [markdown]
-# Write it anew: the same numbers, with as few FLOPs as possible and no loop. Both are **counted**, not timed.
+# Write it anew: the same numbers, with as few FLOPs as possible and no loop. Both are **counted**.
 #
 # ```pycon
 # >>> given = block, mt.randn(2, 3, 5, 16), mt.randn(2, 7, 16), mt.ones(2, 1, 1, 7).bool()
@@ -362,12 +362,12 @@ def slowly(block, x, memory, allowed):
 #
 # <details><summary>First hint</summary>
 #
-# All parts take three axes. For self-attention, which two of the four may become one?
+# All parts take three axes. For self-attention, which two of the four become one?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Queries do not see one another. For the cross-attention $k$ beginnings of $T$ tokens are one text of $kT$.
+# Queries do not see one another: for the cross-attention all beginnings are one text of $kT$ tokens.
 #
 # </details>
 
@@ -391,7 +391,7 @@ check.many_beginnings(many_beginnings, hidden=True)
 #
 # *Practice · medium · 25 minutes · 4 points*
 #
-# Work it out on paper: two bounds and two examples.
+# Find two bounds and two examples, on paper.
 #
 # ```pycon
 # >>> found = promises(T=1, V=2)  # one token out of two: p is above 1/2 or below
@@ -399,23 +399,23 @@ check.many_beginnings(many_beginnings, hidden=True)
 # (0.693, 0.693, minitorch.Size([1, 2]))
 # ```
 #
-# A sentence has $T$ tokens from a vocabulary of $V$. Its loss is the mean of $-\log p$ over them. Greedy decoding writes it if each, after the right ones before it, is likelier than all others. Return a dict:
+# A sentence has $T$ tokens from a vocabulary of $V$. Its loss is their mean $-\log p$. Greedy decoding writes it if each, after the right ones before it, is likelier than all others. Return a dict:
 #
 # - `"right below"`: the largest loss below which it is **always** written;
 # - `"wrong above"`: the smallest loss above which it is **never** written;
 # - `"wrong"`: probabilities $(T, V)$ that do **not** write it, loss at most 1 % above the first bound;
 # - `"right"`: those that **do**, loss at most 1 % below the second.
 #
-# In both the right token is always number 0, and nothing ties.
+# In both the right token is always number 0; nothing ties.
 #
 # <details><summary>First hint</summary>
 #
-# Which $p$ makes a token the likeliest, whatever the others have? Below which $p$ can it never be?
+# From which $p$ on is a token always the likeliest? Below which $p$ never?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# One token alone may have all the loss. Or all may be nearly as unlikely as a likeliest token can be.
+# One token may have all the loss. Or all are nearly as unlikely as a likeliest token can be.
 #
 # </details>
 
@@ -440,14 +440,14 @@ check.promises(promises, hidden=True)
 #
 # *Challenge · medium · 40 minutes · 5 points*
 #
-# Test what is wrong with a decoder. `decoder(target, memory, real)` gives scores $(B, T, V)$ for tokens $(B, T)$, a memory $(B, n, d)$ and `real` $(B, n)$. Return a list of its faults:
+# `decoder(target, memory, real)` gives scores $(B, T, V)$ for tokens $(B, T)$, a memory $(B, n, d)$ in float64 and `real` $(B, n)$. Return a list of its faults:
 #
 # - `"future"`: scores at a place depend on **later** tokens of their own target;
-# - `"padding"`: scores depend on their own sentence's memory where `real` is False;
+# - `"padding"`: scores depend on their own memory where `real` is False;
 # - `"batch"`: scores depend on tokens, or on real places of the memory, of **another sentence**;
-# - `"source"`: scores at some place do **not** depend on some real place of their own memory.
+# - `"source"`: scores at some place do **not** depend on some real place of their memory.
 #
-# All sizes but `width`, $d$, and `vocabulary` are yours. Give a memory in float64; differences below $10^{-9}$ are none. A right score may be $-\infty$. Six to try:
+# All sizes but `width`, $d$, and `vocabulary` are yours. Differences below $10^{-9}$ are none. A right score may be $-\infty$. Try six:
 
 # %%
 six = check.suspects()
@@ -463,7 +463,7 @@ print(six[0](mt.tensor([[1, 2, 3]]), mt.randn(1, 4, 5).double(), mt.ones(1, 4).b
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Use three sentences of different lengths. Change the tokens behind each place in turn, and each token of the source.
+# Use three sentences of different lengths. Change the tokens behind each place in turn, each token of the source.
 #
 # </details>
 
@@ -485,8 +485,8 @@ check.faults(faults, hidden=True)
 #
 # *Challenge · hard · 35 minutes · 10 points: one a part, five for the model*
 #
-# Put your parts together, train them, and translate. Five are **your own answers** to sets 05 to 09: to copy them, take the `# ` in the next cell away, run it, then the five cells.
-# Where one does not pass, the library's part is used, without a point. Exercises 1, 5 and 6 are parts, too.
+# Put your parts together, train them, and translate. Five are **your own answers** to sets 05 to 09: take the `# ` in the next cell away and run it to copy them, then run the five cells.
+# For one that does not pass, the library's part is used, without a point. Exercises 1, 5 and 6 are parts, too.
 
 # %%
 # check.copy_my_answers()

@@ -4,10 +4,10 @@
 # Ten exercises, 40 points, about five hours. The **core** (1, 2, 4, 6) takes 95 minutes.
 # They belong to [chapter 11](../../notebooks/11_transformer_at_work.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
+# In exercises 2 and 3 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy.
 #
-# **Shapes.** $B$ sequences, $n$ tokens of the source, $T$ of the target, $d$ the width of the model, $h$ heads, $V$ the size of the vocabulary. Masks are True where a query may look. Padding stands at the end.
+# **Shapes.** $B$ sequences, $n$ tokens of the source, $T$ of the target, $d$ the width, $h$ heads, $V$ tokens in the vocabulary. Masks are True where a query may look. Padding stands at the end.
 
 # %%
 import math
@@ -54,7 +54,7 @@ progress.show("11")
 #
 # <details><summary>First hint</summary>
 #
-# Three cases, in this order. Does the order avoid divisions by 0?
+# Does the order of the three cases avoid divisions by 0?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -88,7 +88,7 @@ check.set_rates(set_rates, hidden=True)
 #
 # *Core · medium · 25 minutes · 4 points*
 #
-# Ask a model not to be too sure, and not to say padding. The chapter spreads $\epsilon$ over all $V$ tokens; here the model is asked for
+# Ask a model not to be too sure, and never for padding. The chapter spreads $\epsilon$ over all $V$ tokens; here
 #
 # $$q_v = \begin{cases} 1 - \epsilon & v \text{ is the right token}, \\ 0 & v \text{ is padding}, \\ \epsilon / (V - 2) & \text{else.} \end{cases}$$
 #
@@ -113,7 +113,7 @@ check.set_rates(set_rates, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Leave the column of padding out. The sum over the others, less the right token's, is what $\epsilon / (V - 2)$ multiplies.
+# Leave the column of padding out. $\epsilon / (V - 2)$ multiplies the sum over the others, less the right token's.
 #
 # </details>
 
@@ -145,7 +145,7 @@ check.smoothed_loss(smoothed_loss, hidden=True)
 # - `scores(x)`: $x$ $(B, T, d)$ is narrowed by $U^\top$ and compared with all rows of $E$; `self.bias` $(V)$ is added: $(B, T, V)$.
 # - Look rows up, and never make $E U$: the check counts FLOPs.
 #
-# Keep `__init__` as it is, and no copies of weights. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
+# Keep `__init__`, and no copies of weights. How many weights are saved for $V = 37{,}000$, $d = 512$, $e = 64$?
 #
 # <details><summary>First hint</summary>
 #
@@ -186,13 +186,13 @@ check.TiedEmbedding(TiedEmbedding, hidden=True)
 # - A pair counts as often as its word occurs; overlaps count once: `a a a` becomes `aa a`.
 # - Of equally frequent pairs take the smallest tuple: `("a", "bc")` before `("ab", "c")`.
 # - Add the counts of words that have become equal.
-# - If every word is a single piece, return `None` and a copy of the corpus.
+# - If all words are single pieces, return `None` and a copy of the corpus.
 #
 # *Useful*: `Counter`, `pairwise`. Why must a rule settle a tie?
 #
 # <details><summary>First hint</summary>
 #
-# Write `joined(word, pair)` first: it walks from the left, by one piece or by two.
+# First write `joined(word, pair)`: it walks from the left, by one piece or two.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -225,20 +225,20 @@ check.merge_once(merge_once, hidden=True)
 # Translate a batch greedily. `model.encode(source, real)` makes of tokens $(B, n)$ a memory $(B, n, d)$;
 # `model.decode(tokens, memory, real)` makes of all target tokens so far, `start` first, scores $(B, T, V)$ for the token after each. The mask `real` $(B, 1, 1, n)$ is False at padding.
 #
-# - A row gets the likeliest token until that is `end`, at most `longest` tokens. `start` and `padding` are never said, however likely.
+# - A row gets the likeliest token, never `start` or `padding`, until that is `end`, at most `longest` tokens.
 # - **A row that has ended is not computed any more**: `decode` gets the other rows alone, and is not called without any.
 # - Return $(B, T)$, as wide as the longest translation: each row without `start`, with its `end`, then `padding`.
 #
-# Why may we leave a row out?
+# Why may a row be left out?
 #
 # <details><summary>First hint</summary>
 #
-# Keep the numbers of the rows still written, `writing`. `said[writing]` are their tokens.
+# Keep the numbers of rows not ended, `writing`. `said[writing]` are their tokens.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Each step adds a column of padding, in which the rows in `writing` get a word. Then those that said `end` leave `writing`.
+# Each step adds a column of padding, in which the rows in `writing` get a token. Those that said `end` leave it.
 #
 # </details>
 
@@ -267,7 +267,7 @@ check.translate(translate, hidden=True)
 # ```
 #
 # Of each row keep **the smallest set** of tokens, the likeliest, whose probabilities add up to the row's share or more, one at least. Return the
-# probabilities to draw from, $(B, V)$: 0 outside of the set.
+# probabilities to draw from, $(B, V)$: 0 outside it.
 #
 # - `scores` is $(B, V)$; `temperature`, above 0, divides them; `share` $(B)$ is from 0 to 1.
 # - Of equally likely tokens the one with the smaller number comes first.
@@ -282,7 +282,7 @@ check.translate(translate, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Sort $-p$ with `stable=True`. `scatter` brings the kept ones back to their places.
+# Sort $-p$ with `stable=True`. `scatter` brings what is kept back to its place.
 #
 # </details>
 
@@ -301,7 +301,7 @@ check.likely_tokens(likely_tokens, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Padding is computed, too. What does it cost?
+# What does padding cost?
 #
 # ```pycon
 # >>> found = pass_flops(5, 2, 3, encoder_layers=1, decoder_layers=1, pairs=[(1, 2), (2, 1)], batch=2)
@@ -319,12 +319,12 @@ check.likely_tokens(likely_tokens, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Write the cost of one pair $(n, T)$. For how many tokens are keys and values of the cross-attention computed?
+# First the cost of one pair $(n, T)$. How many tokens give the cross-attention's keys and values?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Backward costs twice forward. A batch costs its number of pairs times the cost of (longest source, longest target).
+# Backward costs twice forward. A batch costs its number of pairs times that of (longest source, longest target).
 #
 # </details>
 
@@ -355,7 +355,7 @@ check.pass_flops(pass_flops, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Seven trainings of one small translator, meant to take 240 steps (made-up curves). On new text no honest model has a loss below 0.8 (dotted).
+# Seven trainings of a translator, meant to take 240 steps (made up). On new text no honest model has a loss below 0.8 (dotted).
 
 # %%
 figure, axes = plot.subplots(2, 7, width=11, height=3, sharex=True)
@@ -387,12 +387,12 @@ plot.show(figure, alt="Losses, and the norm of the gradient, of seven trainings 
 #
 # <details><summary>First hint</summary>
 #
-# Read the two losses beside each other, then the norm of the gradient.
+# Read both losses together, then the norm of the gradient.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# At a rate of 0 both losses stay level, but for the noise of batches, though the gradient has not become small.
+# At a rate of 0 both losses stay level, noise aside, though the gradient is not small.
 #
 # </details>
 
@@ -421,11 +421,11 @@ check.diagnosed(diagnosed, hidden=True)
 #
 # Why is a mask needed now?
 #
-# *Not allowed*: `F.scaled_dot_product_attention`. *Useful*: `mt.cat`, `tril`.
+# *Not allowed*: `F.scaled_dot_product_attention`.
 #
 # <details><summary>First hint</summary>
 #
-# Project the new tokens only, then join keys and values to those of the cache.
+# Project the new tokens only; `mt.cat` joins keys and values to those of the cache.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -462,7 +462,7 @@ check.cached_step(cached_step, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# What does the model read of a target, and what is it asked for? `ignore_index=0`.
+# What does the model read of a target, and what is it asked? `ignore_index=0`.
 #
 # </details>
 # <details><summary>Second hint</summary>

@@ -4,11 +4,11 @@
 # Ten exercises, 40 points, about six hours. The **core** (3, 4, 5, 8) takes 95 minutes.
 # They belong to [chapter 12](../../notebooks/12_what_would_we_fix.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
+# In exercises 5 to 7 and 10 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy.
 #
-# **Shapes.** $B$ sequences; $T$ queries look at $n$ keys; queries and keys have the size $d$, values $d_v$. Masks are True where a
-# query may look: row $i$ is query $i$, column $j$ key $j$.
+# **Shapes.** $B$ sequences; $T$ queries look at $n$ keys; queries and keys have the size $d$, values $d_v$. Masks are True where
+# query $i$ (row) may look at key $j$ (column).
 
 # %%
 import math
@@ -36,21 +36,21 @@ progress.show("12")
 # 224.0
 # ```
 #
-# Its layers have `heads` query heads, which share `key_heads` key heads. Each key head has keys and values, as large as the query of one head, `width / heads`. Return the bytes after
+# In each of its layers `heads` query heads share `key_heads` key heads. A key head has keys and values of size `width / heads`. Return the bytes after
 # `n` tokens of one text.
 #
-# - In `full_layers` of the `layers` a token looks at all tokens before it.
+# - In `full_layers` of the `layers` a token looks at itself and all before it.
 # - In the others it sees the last `window` tokens, itself included; the rest is thrown away.
 # - A number takes `bits` bits, which may be 4.
 #
 # <details><summary>First hint</summary>
 #
-# Count the places of all layers first. How many has a window after 3 tokens?
+# First count the places of all layers. How many has a window after 3 tokens?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A place holds two vectors for each key head. Eight bits are a byte.
+# A place holds two vectors a key head. Eight bits are a byte.
 #
 # </details>
 
@@ -68,7 +68,7 @@ check.cache_bytes(cache_bytes, hidden=True)
 #
 # *Practice · easy · 20 minutes · 3 points*
 #
-# Each row compares a changed model with its base on test data (made up). Of which would you say: **this change makes the loss lower**?
+# Each row compares a changed model with its base on test data (made up). Of which would you say: **this change lowers the loss**?
 
 # %%
 print(
@@ -85,7 +85,7 @@ for number, row in enumerate(check.runs):
 print("rates tried, in all rows:", check.runs[0]["rates tried"])
 
 # %% [markdown]
-# Return the list of these rows' numbers, from 0.
+# Return these rows' numbers, from 0.
 #
 # ```pycon
 # >>> fair = {"losses": [1.0] * 5, "rate": 0.1, "rates tried": [1.0, 0.1, 0.01], "steps": 9, "chosen on": "validation"}
@@ -96,7 +96,7 @@ print("rates tried, in all rows:", check.runs[0]["rates tried"])
 #
 # `rows` is a list like `check.runs`; keys that begin with `"base "` are the base's. A row may be believed if
 #
-# - both have as many losses (number $i$ has the same seed);
+# - both have equally many losses (number $i$ has the same seed);
 # - the change's are lower by chapter 00's rule, `finding(larger, smaller).found`;
 # - both rates were `"chosen on"` `"validation"` data;
 # - each rate lies inside those tried for it (in any order), not at an edge;
@@ -104,12 +104,12 @@ print("rates tried, in all rows:", check.runs[0]["rates tried"])
 #
 # <details><summary>First hint</summary>
 #
-# A line for each condition. Which of the two lists is `larger`?
+# A line a condition. Which of the two lists is `larger`?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `min(tried) < rate < max(tried)`, for both. Ask about the seeds before `finding`, which refuses unequal lists.
+# `min(tried) < rate < max(tried)`, for both. Compare lengths before `finding`, which refuses unequal lists.
 #
 # </details>
 
@@ -127,7 +127,7 @@ check.believable(believable, hidden=True)
 #
 # *Core · easy · 20 minutes · 3 points*
 #
-# Know what a block costs before it runs. This one is as of 2024: `heads` query heads share `key_heads` key heads, the network is gated, nothing has a
+# Know what a block costs before it runs. In this one `heads` query heads share `key_heads` key heads, the network is gated, nothing has a
 # bias. It reads $T$ new tokens and a cache of those before, $n$ tokens in all.
 
 
@@ -170,16 +170,16 @@ class Block(nn.Module):
 # {'projections': 96, 'scores': 48, 'network': 192}
 # ```
 #
-# The check's cell runs the block and counts. Which part grows in writing?
+# The check's cell counts. Which part grows in writing?
 #
 # <details><summary>First hint</summary>
 #
-# A product of $(a, b)$ and $(b, c)$ takes $2abc$. How wide are all keys of a token together?
+# A product of $(a, b)$ and $(b, c)$ takes $2abc$. How wide are a token's keys together?
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Old keys and values come out of the cache. Do the scores know that key heads are shared?
+# Old keys and values are in the cache. Do scores know that key heads are shared?
 #
 # </details>
 
@@ -218,7 +218,7 @@ check.block_flops(block_flops, hidden=True)
 # Now a tile of $w$ keys comes. Return the state after it.
 #
 # - `scores` is $(\dots, T, w)$, `value` $(\dots, w, d_v)$, `allowed` $(T, w)$.
-# - A row that has never looked at anything has $m = -\infty$, $z = 0$, $u = 0$, and keeps it until it may look.
+# - A row that has never looked has $m = -\infty$, $z = 0$, $u = 0$, and keeps it until it may look.
 # - No number becomes NaN. Scores may be in the thousands.
 #
 # *Not allowed*: `softmax`, `logsumexp` and `F.scaled_dot_product_attention`.
@@ -230,7 +230,7 @@ check.block_flops(block_flops, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $-\infty - (-\infty)$ is NaN. In the exponents alone, take 0 for a largest score of $-\infty$.
+# $-\infty - (-\infty)$ is NaN. In exponents alone, take 0 for a largest score of $-\infty$.
 #
 # </details>
 
@@ -303,7 +303,7 @@ check.grouped_attention(grouped_attention, hidden=True)
 # $$o_t = \frac{\sum_{s} (q_t^\top k_s)\, v_s}{\sum_{s} q_t^\top k_s}, \qquad s \text{ from } \max(0, t - \text{width} + 1) \text{ to } t$$
 #
 # - `query` and `key` $(\dots, n, d)$ are features already, all positive; `value` is $(\dots, n, d_v)$, as is what you return.
-# - What you compute must not grow with `width`, which may be larger than $n$. There is no table of $n \times n$ numbers. The check counts.
+# - What you compute must not grow with `width`, which may be larger than $n$, nor hold a table of $n \times n$ numbers. The check counts.
 #
 # *Not allowed*: `softmax` and `F.scaled_dot_product_attention`.
 #
@@ -314,7 +314,7 @@ check.grouped_attention(grouped_attention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# At token $t$ take away token $t - \text{width}$, if there is one. Or subtract two cumulative sums.
+# Take away token $t - \text{width}$, if there is one. Or subtract two cumulative sums.
 #
 # </details>
 
@@ -356,7 +356,7 @@ check.windowed_attention(windowed_attention, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A cumulative sum of `starts` numbers the texts. Put $-\infty$ where $D$ is 0 *before* the exponential.
+# A cumulative sum of `starts` numbers the texts. Put $-\infty$ where $D$ is 0 before `exp`.
 #
 # </details>
 
@@ -383,9 +383,9 @@ check.decay_matrix(decay_matrix, hidden=True)
 #
 # `mixers` is a list of functions that make of `x` $(n, d)$, in float64, outputs $(n, d)$. Return the numbers, from 0, of those in which an output depends on a **later** token.
 #
-# - They are made for one $n$: change what comes later, do not cut it off.
+# - They are made for one $n$: change later tokens, do not cut them off.
 # - Gradients will not do: leaks may go through `detach()` or a comparison.
-# - A leak may be faint, or show only where later numbers are large: change them by 50 times the largest in `x`, in both directions.
+# - A leak may be faint, or show only where later numbers are large: change these by 50 times the largest in `x`, in both directions.
 # - Differences below $10^{-9}$ are rounding.
 #
 # Of these eight four leak:
@@ -397,7 +397,7 @@ x = mt.randn(6, 4, dtype=mt.float64)
 # %% [markdown]
 # <details><summary>First hint</summary>
 #
-# What comes out up to $t$ must not change when all tokens behind $t$ do.
+# Outputs up to $t$ must not change when all tokens behind $t$ do.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -427,11 +427,11 @@ check.leaking(leaking, hidden=True)
 # (tensor([ 1,  3,  6, 10, 15]),)
 # ```
 #
-# `items` is a tuple of tensors with $n$ rows each: row $t$ of all of them is one item $p_t$, such as
-# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` takes two such tuples with equally many rows, combines them row by row, and returns a tuple. Return
-# one like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
+# `items` is a tuple of tensors with $n$ rows each: row $t$ of all is one item $p_t$, such as
+# $(a_t, x_t)$ of a recurrence. `combine(earlier, later)` combines two such tuples with equally many rows, row by row. Return
+# a tuple like `items` whose row $t$ is $p_0 \circ p_1 \circ \dots \circ p_t$.
 #
-# - It is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
+# - `combine` is associative, $(p \circ q) \circ r = p \circ (q \circ r)$, but $p \circ q \ne q \circ p$ in general.
 # - Call `combine` at most $2 \lceil \log_2 n \rceil$ times, with at most $n \lceil \log_2 n \rceil$ pairs of rows in all.
 # - $n$ may be any number from 1.
 #
@@ -439,7 +439,7 @@ check.leaking(leaking, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Combine each row with the one before it. With which row is it combined next?
+# Combine each row with the one before it. With which next?
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -487,12 +487,12 @@ check.scan(scan, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Linear attention: $\sum_s k_s v_s^\top$ and $\sum_s k_s$ are the state, `(query @ key.mT).tril()` the weights of all at once.
+# Linear attention: $\sum_s k_s v_s^\top$ and $\sum_s k_s$ are the state, `(query @ key.mT).tril()` the weights of all.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Make the key of the token before and the value of the token itself. Then the state holds the last token, too.
+# Make the key of the token before, the value of the token itself. The state holds the last token, too.
 #
 # </details>
 

@@ -4,11 +4,11 @@
 # Ten exercises, 40 points, about five and a half hours. The **core** (1, 2, 4, 7) takes 100 minutes. They belong
 # to [chapter 13](../../notebooks/13_pretraining.ipynb).
 #
-# **How it works.** Replace `raise NotImplementedError` by your answer, run the cell, then the check below it. [The rules](../../docs/exercises.md).
-# In exercises 4 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy on the way there.
+# **How it works.** Replace `raise NotImplementedError`, run the cell, then its check. [The rules](../../docs/exercises.md).
+# In exercises 4 and 8 the gradients of your results are compared, too: no `.item()`, `detach()` or NumPy.
 #
 # **Shapes.** $B$ sequences of $n$ tokens from a vocabulary of $V$; states have the size $d$. Token 0 is padding, at the end. *Blanks*, boolean $(B, n)$, are the places
-# that a masked language model is asked about, whatever the input shows there. `OneStack(vocabulary, width, heads, hidden, layers)` is [chapter 10](../../notebooks/10_transformer.ipynb)'s.
+# that a masked language model is asked about, whatever the input shows. `OneStack(vocabulary, width, heads, hidden, layers)` is [chapter 10](../../notebooks/10_transformer.ipynb)'s.
 
 # %%
 import copy
@@ -49,7 +49,7 @@ progress.show("13")
 #
 # <details><summary>First hint</summary>
 #
-# The first pair of neighbours whose end has the loss is the right one.
+# Take the first pair of neighbours whose end has the loss.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -83,14 +83,14 @@ check.tokens_needed(tokens_needed, hidden=True)
 # {'FLOPs of a token': 300, 'steps': 10, 'passes': 0.2, 'blanks': 10.0}
 # ```
 #
-# A `OneStack` of these sizes is trained as a masked language model. Each step reads `batch` sequences of $n$ tokens; a share of `share` are blanks. Return a dict:
+# A `OneStack` of these sizes is trained as a masked language model. A step reads `batch` sequences of $n$ tokens; a share `share` are blanks. Return a dict:
 #
-# - `"FLOPs of a token"`: what a token costs in training;
+# - `"FLOPs of a token"`: a token's cost in training;
 # - `"steps"`: the whole steps that `budget` FLOPs pay;
 # - `"passes"`: how often these read a text of `text` tokens;
 # - `"blanks"`: how many the loss sees in all, on average.
 #
-# Count products with weights and the two of attention, forward and backward, a multiplication with its addition as 2. All places go through all layers, the output included.
+# Count products with weights and the two of attention, forward and backward, a multiplication with its addition as 2. All places go through all layers and the output.
 #
 # What does a larger batch cost?
 #
@@ -133,7 +133,7 @@ check.training_plan(training_plan, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Each run has spent a budget on a model of some size (made up). Which stands on the wrong curve? Which curve has no best?
+# Each run has spent a budget on a model of some size (made up). Which is on the wrong curve? Which curve has no best?
 
 # %%
 figure, axes = plot.subplots(width=7, height=4)
@@ -162,19 +162,17 @@ for run in check.figure:
 # `runs` is a list like `check.figure`, in any order.
 #
 # - Leave out runs whose `"FLOPs of a token"` times `"tokens"` differ from their budget by more than 5 %.
-# - If the smallest or largest of the rest has the lowest loss, the best is not known: None.
+# - If the smallest or largest model left has the lowest loss, the best is None.
 # - Else it is where a parabola is lowest, of the loss over $\log N$, through the lowest run and its two neighbours.
-#
-# *Useful*: `np.polyfit`.
 #
 # <details><summary>First hint</summary>
 #
-# Of each budget: keep the honest runs, sort them by size, find the lowest.
+# Of each budget sort the honest runs by size, find the lowest.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# $a x^2 + b x + c$ is lowest at $-b / (2a)$. Here $x = \log N$.
+# `np.polyfit`; $a x^2 + b x + c$ is lowest at $-b / (2a)$. Here $x = \log N$.
 #
 # </details>
 
@@ -225,7 +223,7 @@ check.best_sizes(best_sizes, hidden=True)
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Add up losses and numbers of blanks, and divide once, by 1 at least. An empty sum is 0, and carries a gradient.
+# Add up losses and numbers of blanks; divide once, by 1 at least. An empty sum is 0, with a gradient.
 #
 # </details>
 
@@ -265,12 +263,12 @@ check.blank_loss(blank_loss, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# Make a row for each pair, prompt and completion, and a boolean table of the places that are asked.
+# A row for each pair, prompt and completion, and a boolean table of the places asked.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# The scores at place $t$ are for the token at $t + 1$: shift by one before you `gather`.
+# Scores at place $t$ are for the token at $t + 1$: shift before you `gather`.
 #
 # </details>
 
@@ -290,7 +288,7 @@ check.completion_scores(completion_scores, hidden=True)
 #
 # *Practice · medium · 35 minutes · 4 points*
 #
-# Fit a linear probe that has seen nothing of what it reports.
+# Fit a linear probe.
 #
 # ```pycon
 # >>> states, labels = mt.tensor([[-1.0], [1.0]]).double(), mt.tensor([0, 1])
@@ -309,7 +307,7 @@ check.completion_scores(completion_scores, hidden=True)
 #
 # <details><summary>First hint</summary>
 #
-# The standardised states have the mean 0, so $b$ is the mean of the one-hot rows.
+# Standardised states have the mean 0: $b$ is the mean of the one-hot rows.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -351,16 +349,16 @@ check.probe(probe, hidden=True)
 #
 # Return the inputs and the blanks, $(B, n)$ each. Nothing else changes; every call draws anew.
 #
-# Avoid a loop over tokens. *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
+# *Useful*: `mt.rand`, `mt.randint`, `mt.gather`, `mt.where`.
 #
 # <details><summary>First hint</summary>
 #
-# Draw once for each word: a table $(B, n)$ whose column $k$ belongs to word $k$.
+# Draw a table $(B, n)$ whose column $k$ belongs to word $k$.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# `mt.gather` hands each token the draw of its word. One more number a token decides what it shows.
+# `mt.gather` gives each token its word's draw. One more number a token decides what it shows.
 #
 # </details>
 
@@ -392,16 +390,14 @@ check.mask_words(mask_words, hidden=True)
 # - In `train()` only what is trained has dropout; in `eval()`, which calls `train(False)`, nothing has.
 # - `pretrained` stays as it is, and can still be trained as a whole.
 #
-# *Useful*: `copy.deepcopy`, `requires_grad_`.
-#
 # <details><summary>First hint</summary>
 #
-# Keep a list of the frozen parts. Each needs no gradient, and `eval()`, also after `train()`.
+# `copy.deepcopy`. List the frozen parts: each gets `requires_grad_(False)` and `eval()`, also after `train()`.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Override `train(mode)`: call the base class, put the frozen parts back into `eval()`, return `self`.
+# `train(mode)`: call the base class, put frozen parts back into `eval()`, return `self`.
 #
 # </details>
 
@@ -422,18 +418,21 @@ check.PartlyTuned(PartlyTuned, hidden=True)
 # Return the numbers of the unfair studies, from 0. Of these eight five are:
 #
 # ```pycon
-# >>> len(unfair(check.studies()))
+# >>> eight = check.studies()
+# >>> accuracy = lambda method, rate, count, seed, data: 0.5  # after count steps; data: "validation" or "test"
+# >>> eight[0](accuracy, rates=[0.1, 0.3], steps=[10], choosing=[1], reporting=[2])["frozen"]
+# {'mean': 0.5, 'at the edge': True}
+# >>> len(unfair(eight))
 # 5
 # ```
 #
-# `study(accuracy, rates, steps, choosing, reporting)` compares `"frozen"`, `"untrained"` and `"from scratch"` by calls of `accuracy(method, rate, count, seed, data)`: `count` steps, `data` `"validation"` or `"test"`.
-# It returns a dict from each method to a dict of `"mean"` and `"at the edge"`. An honest study, for each method by itself,
+# A study compares `"frozen"`, `"untrained"` and `"from scratch"`.
+# An honest one finds for each, by itself, the pair of `rates` and `steps` with the best mean accuracy on validation data over seeds in `choosing`. It returns a dict from each method to a dict:
 #
-# - chooses, of all pairs of `rates` and `steps`, the one with the best mean on validation data over the seeds in `choosing`;
-# - reports this pair's mean on test data over the seeds in `reporting`;
-# - says whether its rate is the smallest or largest of `rates`, or its steps the most of `steps`.
+# - `"mean"`, of this pair, on test data over seeds in `reporting`;
+# - `"at the edge"`: is its rate the smallest or largest given, or its steps the most?
 #
-# A study is **unfair** if for some arguments it reports something else, by $10^{-9}$ or more.
+# A study is **unfair** if for some arguments it returns anything else, by $10^{-9}$ or more.
 
 # %%
 eight = check.studies()
@@ -441,12 +440,12 @@ eight = check.studies()
 # %% [markdown]
 # <details><summary>First hint</summary>
 #
-# Write the honest study yourself, and compare reports.
+# Write the honest study, and compare reports.
 #
 # </details>
 # <details><summary>Second hint</summary>
 #
-# A `defaultdict` of random numbers is an `accuracy`. Draw several; with rates out of order and three seeds or more.
+# A `defaultdict` of random numbers is an `accuracy`. Draw several, with rates out of order, three seeds or more.
 #
 # </details>
 

@@ -410,7 +410,42 @@ def test_items_of_a_result_are_told_apart():
 @pytest.mark.parametrize(("wrong", "word"), [(mt.nan, "nan"), (mt.inf, "inf")])
 def test_what_is_no_number_is_told_before_a_property(wrong, word):
     message = refusal(lambda x, factor: wrong - right(x, factor))
-    assert f"not right yet. The result holds {word} where a number belongs (" in message
+    assert f"not right yet. The result holds {word} where a number belongs\n" in message
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda x, factor: (right(x, factor) / 1e-4).exp().log(), "inf first comes out of exp."),
+        (
+            lambda x, factor: right(x, factor) / (x - x),
+            "inf first comes out of /, where 0 goes in.",
+        ),
+        (
+            lambda x, factor: right(x, factor) - (x.abs() / 1e-9).exp() / mt.inf,
+            "nan first comes out of /, where infinity goes in.",
+        ),
+        (
+            lambda x, factor: (-x.abs()).sqrt().sum() + right(x, factor),
+            "nan first comes out of sqrt, where a number below 0 goes in.",
+        ),
+        (
+            lambda x, factor: mt.where(x > 9, (9e4 - x).exp(), right(x, factor)),
+            "nan first comes out of the gradient of exp.",
+        ),
+    ],
+)
+def test_what_makes_a_nan_or_an_infinity_is_named(answer, told):
+    assert f"\nThe {told}\n" in refusal(answer)
+
+
+def test_a_nan_of_an_argument_that_is_read_is_told():
+    @exercise(cases=lambda draw: [(mt.tensor([1.0, mt.nan]),)], see='chapter 99, "Sums"')
+    def first(x):
+        return x[:1]
+
+    message = refusal(lambda x: (x * mt.tensor([1.0, 0.0])).sum().unsqueeze(0), check=first)
+    assert "The nan comes from an argument: replace it" in message
 
 
 def test_hidden_checks_see_other_numbers():

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from minitorch.autograd import grad, record_operations
+from minitorch.autograd.modes import listening
 from minitorch.autograd.tensorbase import TensorBase
 from minitorch.backend import float64
 from minitorch.creation import tensor
@@ -34,6 +35,7 @@ from textbook.checks.compare import brief, difference, indented
 from textbook.checks.describe import in_common
 from textbook.checks.errors import stopped
 from textbook.checks.mistakes import mistakes_of, pairs_of
+from textbook.checks.origin import Origin
 from textbook.checks.precision import in_float64
 from textbook.checks.trial import Outcome, Trial, how_it_differs, how_values_differ, watched
 
@@ -189,7 +191,7 @@ class Exercise:
                     reason = self._reason(answer, case, properties)
                     if not reason and not self.run and not got.error:
                         reason = DRAWN if how_it_differs(self._observe(answer, case), got) else ""
-                    problem = reason + problem
+                    problem = reason + problem + self._origin(answer, case, problem)
                     problem += self._pattern(trial, hidden) if has_form else ""
                 raise self._failure(f"not right yet. {problem}", case)
             if i == 0 and len(trial.cases(hidden)) > 1:
@@ -365,6 +367,17 @@ class Exercise:
                     f"{self.name}: not right yet. Your answer is, in some cases, {mistake.name}.\n"
                     f"{mistake.hint}\nSee {self.see}."
                 )
+
+    def _origin(self, answer, case, problem):
+        """What made the NaN or infinity that a result holds, as a line to be added; or nothing."""
+        for kind in "nan", "inf":
+            if f"holds {kind} where a number belongs" in problem:
+                origin = Origin()
+                with listening(origin):
+                    outcome = self._observe(answer, case)
+                text = origin.told(kind, outcome, case)
+                return f"\n{text}" if text else ""
+        return ""
 
     def _pattern(self, trial, hidden):
         """What all wrong results have in common, as a line to be added; or nothing."""
