@@ -298,7 +298,7 @@ check.without_each_head(without_each_head, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Prove it on paper; the check asks for the numbers and an example. A head compares queries with $n \ge 1$ different keys by
+# Prove it on paper; the check asks for the numbers and an example. A head compares queries with $n$ different keys, $n$ being any number from 1, by
 # $q^\top k$. A key is a **favourite** if some query gives it a higher score than every other key. Return a dict:
 #
 # - `"one"`: how many of the $n$ keys can be favourites at most, if queries and keys are single numbers;
@@ -435,7 +435,7 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 # - **Both** answers must be right in 98 % of new tables with all heads, in 95 % without the head missed most.
 # - Return a dict of both shares on 2,000 new tables or more: `"all heads"`, `"without the worst"`.
 #
-# On the check's tables your shares must hold to 0.05. Its last model cannot be helped: there only they are judged.
+# On the check's tables your shares must hold to 0.05. A training has a minute. The check's last model cannot learn it: there only the shares that you return are judged.
 #
 # <details><summary>First hint</summary>
 #

@@ -133,7 +133,8 @@ def what_it_is(
             if not isinstance(plan[key], (bool, str)):
                 way = "a smaller" if plan[key] > good[key] else "a larger"
             fitting.append(
-                f"{words}: with {way} one, and the rest as it is, the worst run has {reached:.0%} right"
+                f"{words}: with {way} one, and the rest as it is, the worst run has "
+                f"{reached:.0%} right"
             )
     if fitting:
         return f"It is {', or '.join(fitting)}."

@@ -204,8 +204,8 @@ REASONS = {
     "sharpens from call to call": "Rule 2: ask twice with the same.",
 }
 SOUND = (
-    "It breaks no rule: what else it does is its own business. Or is it rounding? Float32 rounds by "
-    "more than 1e-9: make your inputs with dtype=mt.float64."
+    "It breaks no rule: what else it does is its own business. (Float32 rounds by more than 1e-9: "
+    "make your inputs with dtype=mt.float64.)"
 )
 
 
