@@ -497,7 +497,7 @@ check.right_unseen(right_unseen, hidden=True)
 # - `"positions"`: True if a learned vector for the place is added to each token;
 # - `"rate"` (it falls to zero), and `"steps"`, at most 150.
 #
-# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13. Try with other seeds. What share is right without positions, at best?
+# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13. Try with others. What share is right without positions, at best?
 
 
 # %% solution="chosen_layer"
