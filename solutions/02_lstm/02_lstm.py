@@ -308,7 +308,7 @@ check.two_bits(two_bits, hidden=True)
 # 5
 # ```
 #
-# Differences below $10^{-9}$ in float64 are rounding.
+# Values that differ by less than $10^{-9}$, in float64, are the same.
 
 # %%
 eight = check.unknown_layers()
@@ -496,8 +496,8 @@ check.right_by_distance(right_by_distance, hidden=True)
 # trains on 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
-# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate;
-# - `"rate"` (it falls to zero), and `"steps"`, at most 300.
+# - `"bias"`, from -10 to 10: at the start, of the LSTM's forget gate or the GRU's update gate;
+# - `"rate"`, below 1 (it falls to zero), and `"steps"`, at most 300.
 #
 # Measured are streams of up to 72 tokens: in each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (use others).
 # Try rates far above the usual ones.

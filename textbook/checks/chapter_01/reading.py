@@ -149,6 +149,11 @@ def _kinds():
         "ends with a pair without rows": _reading(
             finish=lambda pieces: [*pieces, tuple(each[:0] for each in pieces[-1])]
         ),
+        "gives the only window of a text twice": lambda: _Reader(
+            lambda text, count, window: (
+                list(windows(text, count, window)) * (1 + (len(text) - 1 == count * window))
+            )
+        ),
         "gives the short window first": _reading(cut=short_one_first),
         "gives windows of one row more": _reading(
             cut=lambda inputs, targets, window: zip(
@@ -211,6 +216,8 @@ HINTS = {
     "in a text that streams of one length do not fill.",
     "exchanges two streams in every other window": f"{SEAM} Give three streams or more.",
     "ends with a pair without rows": "The last pair may have fewer rows, but not none.",
+    "gives the only window of a text twice": "Try a text that is one window and no more: N = count "
+    "times window, plus 1.",
     "gives the short window first": f"Only the last one may have fewer rows. {REST}",
     "gives windows of one row more": "Look at the shapes: (window, count).",
     "takes count for window and window for count": "Look at the shapes: (window, count), with two "
