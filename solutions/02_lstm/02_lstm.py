@@ -514,7 +514,7 @@ def chosen_memory():
 # %% tests="chosen_memory" points=2
 check.reached(right_by_distance, chosen_memory)
 ### BEGIN HIDDEN TESTS
-# GRU and LSTM can, with an open gate; the RNN's state goes through W_hh and tanh at each step. The LSTM depends
+# A GRU can, its gate open or not (from a bias of -3 on), and an LSTM whose gate is open; the RNN's state goes through W_hh and tanh at each step. The LSTM depends
 # more on the rate: its cell is a sum, which may grow in streams longer than those of training; the GRU's state, an average, cannot.
 check.right_by_distance(right_by_distance, hidden=True)
 ### END HIDDEN TESTS
