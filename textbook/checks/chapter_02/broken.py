@@ -228,6 +228,7 @@ def _layer_cases(draw):
 
 
 GIVEN = "Hand a state over that is not zero, and read several steps in two pieces."
+FAR = "Ask backward() for the gradient of the first input, from the last h alone."
 OWN = "What happens inside a step is a layer's own business."
 HINTS = {
     "ignores the state that is given": GIVEN,
@@ -252,8 +253,8 @@ HINTS = {
     "starts anew at its fourth step": "Read more than three steps in one go, and in two pieces.",
     "hands on a cell that is too large by 1e-8 of it": "Read x in two pieces. Differences beyond "
     "1e-9 are differences: .double(), and rtol=0, atol=1e-9.",
-    "cuts the gradient at each step": "Ask backward() for the gradient of the first input.",
-    "cuts the gradient once": "Ask backward() for the gradient of the first input.",
+    "cuts the gradient at each step": FAR,
+    "cuts the gradient once": FAR,
     "cuts the gradient at its fourth step": "Ask backward() for the gradient of the first input, "
     "over more than three steps.",
     "cuts the gradient of all sequences but the first": "Ask backward() for the gradient of the "

@@ -81,7 +81,7 @@ def _first_slip(answer, x):
         for k in range(2):
             if got[k][0] != right[k][0]:
                 told = f"At {_step(t, x_t)} unit {k} "
-                told += f"has to show {right[k][0]} and shows {got[k][0]}."
+                told += f"has to show {right[k][0]!r} and shows {got[k][0]!r}."
                 before = _cell_slip(answer, x[: t + 1], k)
                 if before < t and abs(got[k][3] - right[k][3]).item() < 0.5:
                     told += f" Its cell is wrong since {_step(before, x[before].tolist())}."
