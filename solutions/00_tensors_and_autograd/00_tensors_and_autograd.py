@@ -296,7 +296,7 @@ check.spectral_radius(spectral_radius, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Which programs are broken? `program.value(x)`, a tensor with one element, is a smooth function of `x` $(n, d)$;
+# `program.value(x)`, a tensor with one element, is a smooth function of `x` $(n, d)$;
 # `program.gradient(x)` is said to be its gradient. A program is right if, for every `x` of any size,
 #
 # 1. the gradient is right, and has the shape of `x`;
@@ -310,7 +310,7 @@ check.spectral_radius(spectral_radius, hidden=True)
 # 5
 # ```
 #
-# Within $\pm 5$ a wrong gradient shows: an element is off by more than 1 % of what it should be.
+# Within $\pm 5$ a wrong gradient shows: an element is more than 1 % off its right value.
 
 # %%
 nine = check.programs()

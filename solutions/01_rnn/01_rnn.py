@@ -257,17 +257,17 @@ check.log_probability(log_probability, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# No network: how likely is each of the `symbols` (all of `text` among them) behind `before`, by what has followed its last characters in `text`?
+# How likely is each of the `symbols` (all of `text` among them) behind `before`, by what followed its last characters in `text`?
 #
 # ```pycon
 # >>> next_symbol("abab", "b", "abc")  # behind b came a, once
 # {'a': 0.5, 'b': 0.3, 'c': 0.2}
 # ```
 #
-# - Begin with equal probabilities. Take the run of no character, then the last character of `before`, the last two, up to four.
+# - Begin with equal probabilities. Take the run of no character, then the last one of `before`, the last two, up to four.
 # - A run followed $N$ times, by $K$ different symbols, takes $\frac12$ off each of their counts and divides by $N$.
-# - That frees $K / 2N$. It goes to the symbols **not** seen behind the run, in proportion to their probabilities so far.
-# - Where all symbols were seen, nothing is taken off. A run that nothing follows changes nothing.
+# - That frees $K / 2N$ for the symbols **not** seen behind the run, in proportion to their probabilities so far.
+# - Where all were seen, nothing is taken off. A run that nothing follows changes nothing.
 # - Runs may overlap: in `"aaa"`, two `"aa"`.
 #
 # <details><summary>First hint</summary>

@@ -308,7 +308,7 @@ check.two_bits(two_bits, hidden=True)
 # 5
 # ```
 #
-# Values that differ by less than $10^{-9}$, in float64, are the same.
+# Values within $10^{-9}$ (float64) are equal.
 
 # %%
 eight = check.unknown_layers()

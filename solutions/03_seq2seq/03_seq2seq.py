@@ -246,7 +246,7 @@ print(scores.exp())
 # ```
 #
 # - All rows first read `start`, with the state `state` $(B, H)$.
-# - `given` $(B, m)$, $m \ge 0$, has the words with which each row begins, then `pad`. No word is `end` or `pad`, and these two differ.
+# - `given` $(B, m)$, $m \ge 0$, has the words with which each row begins, then `pad`. No word is `end` or `pad`, which differ.
 # - At each step a row says its next given word, else its likeliest token. It reads that at the next step.
 # - A row that has said `end` is filled with `pad`. To *say* `pad` ends nothing.
 # - Stop when all rows have ended, or after `max_length` $\ge \max(1, m)$ steps.
