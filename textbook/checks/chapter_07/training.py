@@ -145,7 +145,7 @@ def _counting(attend, counts):
 
 
 def _said(answer, way, transitions, seed):
-    """What the answer says of a way to attend, and on how many windows it has measured."""
+    """What the answer says of a way to attend, and the windows that it measures, if it does."""
     mt.manual_seed(seed)
     counts = []
     began = thread_time()
@@ -165,7 +165,7 @@ def _said(answer, way, transitions, seed):
             f"nats_leaked: one training took {seconds:.0f} seconds, {SECONDS} are there.\nTake "
             "fewer steps, or 64 windows in each."
         )
-    return float(number(said)), sum(counts)
+    return float(number(said)), sum(counts) if counts else None
 
 
 def nats_leaked(answer, hidden=False):
@@ -198,6 +198,11 @@ def nats_leaked(answer, hidden=False):
                     "training come to its end? Try more steps and a rate of 0.01; the loss is that "
                     "of all positions, in one pass.\n"
                     f"{SEE}"
+                )
+            if count is None:
+                raise CheckFailed(
+                    f"nats_leaked: with {way} the model never calls attend: hand it to "
+                    f"AttentionModel.\n{SEE}"
                 )
             if count < WINDOWS:
                 raise CheckFailed(
