@@ -85,7 +85,7 @@ for program in check.written.values():
 # - A query of padding looks at something, no matter what.
 # - Lengths go from 1 to $n$; $n$ is at most 8.
 #
-# Three are right; one of these never asks for the lengths. Why can it?
+# Three are right; one never asks for the lengths. Why can it?
 #
 # <details><summary>First hint</summary>
 #
@@ -453,7 +453,7 @@ check.continue_prompts(continue_prompts, hidden=True)
 # where $\pi_a$ is the share of symbol $a$. Return $H$ minus a trained model's loss: with a right mask, 0 or a little below.
 #
 # - Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`: symbols $(B, 8)$ to scores $(B, 8, 6)$.
-# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`: 250 steps of 64 windows at the rate 0.01 will do.
+# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`: 250 steps of 64 windows at rate 0.01 will do.
 # - `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$. Then measure on 2,000 new windows at least, all positions in one pass.
 # - `attend` is a way to attend, as in `check.ways`.
 #
