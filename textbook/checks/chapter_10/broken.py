@@ -20,8 +20,8 @@ FALSE_ALARMS = {
     "future": "scores may move at the changed place\nand behind it; and rounding is no change",
     "padding": "change the memory where real is False alone,\nto large numbers and not to NaN",
     "batch": "compare the scores of a sentence\nof which nothing was changed",
-    "source": "it is one where no score of a place moves, for a token,\n"
-    "where real is True; the most likely word may stay",
+    "source": "it is one where all scores of a place stay when\n"
+    "a token changes, where real is True; the likeliest word alone may stay",
 }
 NO_NUMBER = "its scores may be minus infinity,\nand inf - inf is not a number"
 
