@@ -6,7 +6,7 @@ In the source of a chapter stands the record and what of it is meant, settings b
 
 and in its notebook what was measured, from smallest to largest: "0.877 to 0.941". Of a curve it is
 the last number, or with `right[0]` the first; `said[1:4]` are the first four lines of the second
-text. Documents hold both, the first in a comment:
+text (of the only one, where there is one). Documents hold both, the first in a comment:
 
     <!--{{11 captions: BLEU; model=Transformer}}-->38.1 to 38.8<!---->
 """
@@ -94,7 +94,8 @@ def _numbers(results: Path, found: re.Match) -> str:
     values = [row[measured] for row in chosen]
     index, _, lines = index.rstrip("]").partition(":")
     if lines:
-        return "<br>".join(values[0][int(index)].split("\n")[: int(lines)])
+        text = values[0] if isinstance(values[0], str) else values[0][int(index)]
+        return "<br>".join(text.split("\n")[: int(lines)])
     at = int(index) if index else -1
     values = sorted(value[at] if isinstance(value, list) else value for value in values)
     low, high = number(values[0]), number(values[-1])

@@ -131,7 +131,7 @@ table(
         [name, *(f"{exponent(cost, a, b):.2f}" for a, b in pairwise(lengths))]
         for name, cost in parts.items()
     ],
-    "how FLOPs grow with the length",
+    "how FLOPs grow from one length to the next",
     folded=True,
 )
 lab.holds(
@@ -445,32 +445,45 @@ for name, value in WORK.items():
     print(f"{name:34} {value:7.1f} FLOPs a byte")
 
 # %% evidence
-# The roof of an H100, and where the four kinds of work stand under it
-figure, axes = plot.subplots(width=7.5, height=3.3)
+# What is read for one token, and where the kinds of work stand under an H100's roof
+figure, (left, axes) = plot.subplots(1, 2, width=9.5, height=3.4, width_ratios=[2, 3])
+d, cached = 4096, 4096
+rows = []
+for name, texts, queries_per_key in (
+    ("1 text", 1, 1),
+    ("64 texts", 64, 1),
+    ("64 texts, 16 queries a key", 64, 16),
+):
+    rows.append((name, 12 / texts, 2 * cached / d / queries_per_key))
+diagrams.read_for_a_token(left, rows)
 bytes_a_second, peak = 3.35, 989  # TB/s and TFLOP/s
 ratio = np.geomspace(0.5, 10_000, 100)
 axes.plot(ratio, np.minimum(peak, bytes_a_second * ratio), color="0.4")
-BESIDE = {0: (-8, -16, "right"), 1: (9, -6, "left"), 2: (9, -6, "left"), 3: (9, -6, "left")}
-for i, (name, value) in enumerate(WORK.items()):
+for name, value in WORK.items():
     place = value, min(peak, bytes_a_second * value)
     axes.plot(*place, "o", color=plot.COLORS[1])
-    x, y, side = BESIDE[i]
-    axes.annotate(name, place, (x, y), textcoords="offset points", ha=side, fontsize=9)
-axes.text(1.2, 12, "waits for memory", rotation=27, fontsize=9, color="0.4")
+    label, x, y, side = name, 9, -7, "left"
+    if name.startswith("read"):
+        label, x, y, side = name.replace(" tokens", "\ntokens"), 0, -32, "center"
+    axes.annotate(label, place, (x, y), textcoords="offset points", ha=side, fontsize=9)
+axes.text(0.75, 11, "waits for memory", rotation=33, fontsize=9, color="0.4")
 axes.text(700, 1150, "computes", fontsize=9, color="0.4")
 axes.set(xscale="log", yscale="log", xlabel="FLOPs a byte", ylabel="TFLOPs a second, at best")
 axes.set(ylim=(1, 2500))
 plot.show(
     figure,
-    alt="A roof: the attainable speed rises in proportion to the FLOPs a byte and is flat from 295 on. Reading at once "
-    "stands on the flat part; writing one text at 3 TFLOPs a second, 64 texts at 21, with shared keys at 150.",
+    alt="Left: bars of what is read for one token, in d squared numbers. One text: 12 of weights and 2 of cache. 64 texts: 0.19 "
+    "and 2. With 16 queries a key: 0.19 and 0.12. Right, a roof: the attainable speed rises in proportion to the FLOPs a "
+    "byte and is flat from 295 on. Reading at once stands on the flat part; writing one text at 3 TFLOPs a second, 64 texts "
+    "at 21, with shared keys at 150.",
 )
 
 # %% [markdown]
-# What to see: one token of one text does one FLOP for each byte, 300 times too few. **Writing a text does not wait for
-# multiplications; it waits for memory.** Sixty-four texts at once share the reading of the weights. But each has a
-# cache of its own, so the gain is 6 and not 64. That is why the cache is the first thing that practice has shrunk. If
-# besides 16 queries share a key, 64 texts get at best 45 times as many tokens a second as one.
+# What to see: on the right, one token of one text does one FLOP for each byte, 300 times too few. **Writing a text does
+# not wait for multiplications; it waits for memory.** On the left is what it waits for: weights, and the cache of 4,096
+# tokens. Sixty-four texts share the weights, which nearly vanish. But each has a cache of its own: 14 becomes 2.2, so the
+# gain is 6 and not 64. What is left is the cache, and that is why practice has shrunk it first. If 16 queries share a key,
+# 0.31 is left: 64 texts get at best 45 times as many tokens a second as one text whose queries have keys of their own.
 #
 # <details><summary>A question: without caches, how many texts must be written at once until an H100 computes at full
 # speed?</summary>
@@ -533,6 +546,8 @@ def merged_parts(one, other):
     return largest, a * one[1] + b * other[1], a * one[2] + b * other[2]
 
 
+# %% evidence
+# Four pieces merged in order, and as a tree
 mt.manual_seed(0)
 query, key, value, gradient = mt.randn(4, 300, 64).double().numpy()
 pieces = [part_of(query, key[i : i + 75], value[i : i + 75]) for i in range(0, 300, 75)]
@@ -759,10 +774,25 @@ memory.holds(
 # same, plus one product in the backward pass.
 #
 # Do tiles save time? In the record (lines) our loop is slower than the definition up to 2,048 tokens, perhaps since
-# Python starts every tile. At 4,096 it is faster. There the definition moves 200 MB to and from memory, and we
-# suppose that this traffic decides. Dao et al. (2022) saw that on a GPU it sets the pace much earlier (the roof
-# above). They wrote both loops as one *kernel*, a program that the processor runs as a whole, whose tiles stay in its
-# small, fast memory. That is **FlashAttention**, and it saves time at shorter lengths, too.
+# Python starts every tile. At 4,096 it is faster. There the definition moves 200 MB, and we suppose that this traffic
+# decides. A processor computes in a small, fast memory. The rest comes over a bridge:
+
+# %% evidence
+# What crosses between the memories
+figure, panels = plot.subplots(1, 2, width=9, height=2.9)
+diagrams.bridge(panels)
+plot.show(
+    figure,
+    alt="A small fast memory and a large slow one, with arrows between them. All at once: q and k come in, scores go out and come "
+    "in, weights go out and come in with v, outputs go out; four of these arrows are thick. By tiles: q comes in, k and v come in "
+    "once for each tile of queries, outputs go out; all arrows are thin, and a tile of scores lies within the small memory.",
+)
+
+# %% [markdown]
+# What to see: a thick arrow is $n^2$ numbers, a thin one $nd$. All at once, scores and weights cross the bridge four times.
+# By tiles they never do; k and v come again for each tile of queries. Dao et al. (2022) saw that on a GPU this traffic
+# sets the pace at much shorter lengths. They wrote both loops as one *kernel*, a program that the processor runs as a
+# whole, so that a tile stays on the small side. That is **FlashAttention**.
 #
 # > **C26 · holds with a condition: Tiles give the same numbers in linear memory; without a kernel they save time only
 # > at 4,096 tokens.** *The lectures* (deck 1, "Do we even need to remove the quadratic cost of attention?"): "systems
@@ -923,22 +953,10 @@ table(
 #
 # with a decay $a_t$ between 0 and 1 for each element. Decay and input may depend on the token, but never on the state
 # $h_{t-1}$; so all of them can be computed at once, before the recurrence starts. An LSTM's memory survives because it
-# is such a sum (chapter 02), but its gates read the state. Here the sum is all. The table has three members of the
-# family. As in attention, $q_t$, $k_t$ and $v_t$ are three projections of token $t$; $b$ and RWKV's $a$ are learned
-# and do not depend on the token. "Read as" is the output at token $t$, where $\operatorname{silu}(z) = z\,\sigma(z)$ is
-# the smooth ReLU of chapter 10.
+# is such a sum (chapter 02), but its gates read the state. Here the sum is all.
 #
-# | | state | recurrence | read as |
-# | --- | --- | --- | --- |
-# | **gated** | $h_t$ $(d)$ | $h_t = a_t \odot h_{t-1} + (1 - a_t) \odot v_t$, with $a_t = \sigma(k_t + b)$ | $\operatorname{silu}(q_t) \odot h_t$ |
-# | **RWKV style** | $u_t$, $z_t$ $(d)$ each | $u_t = a \odot u_{t-1} + e^{k_t} \odot v_t$, $\quad z_t = a \odot z_{t-1} + e^{k_t}$ | $\sigma(q_t) \odot \dfrac{u_{t-1} + e^{b + k_t} \odot v_t}{z_{t-1} + e^{b + k_t}}$ |
-# | **Mamba-2 style** | $S_t$ $(f, d)$ | $S_t = a_t S_{t-1} + k_t v_t^\top$, one number $a_t$ for a token | $q_t^\top S_t$ |
-#
-# *Gated* takes its decay from the token ("selective", as in Mamba; Gu and Dao, 2023). *RWKV style* (after Peng et al.,
-# 2023) is a fading weighted mean of values with one learned, constant decay for each element; the present token has a
-# bonus $b$. *Mamba-2 style* (after Dao and Gu, 2024) is linear attention's matrix that can fade. All three are small
-# versions of our own. Mamba keeps 16 numbers for each channel where our gated one keeps a single number, so do not read
-# our results as theirs. What does such a state let go that a cache keeps?
+# What does a state that fades let go, and a cache keep? Take section 5's matrix, and let it fade:
+# $S_t = a_t S_{t-1} + k_t v_t^\top$.
 
 # %% evidence
 # What a cache keeps and what a fading matrix keeps of six tokens
@@ -954,14 +972,29 @@ plot.show(
 )
 
 # %% [markdown]
-# What to see (blue is above zero, red below it): above, the cache holds the oldest token as clearly as the newest, and
-# gets longer. Below is the matrix of the Mamba-2 style. Each token adds $k_j v_j^\top$, and each later token multiplies it
-# by its decay, here always 0.6. The oldest token is almost white, and the state keeps its shape. In a real model each
-# token chooses its decay; in section 5 it is 1.
+# What to see (blue is above zero, red below it): above, a column $k$ and a column $v$ for each token. The cache holds the
+# oldest as clearly as the newest, and gets longer. Below each token is the matrix $k_j v_j^\top$ that it added, as much of it
+# as is left. Each later token has multiplied it by its decay, here always 0.6. The oldest is almost white, and their sum, the
+# state, keeps its shape. In a real model each token chooses its decay; in section 5 it is 1.
+#
+# This matrix is the last of three members of the family. As in attention, $q_t$, $k_t$ and $v_t$ are three projections of
+# token $t$; $b$ and RWKV's $a$ are learned and do not depend on the token. "Read as" is the output at token $t$, where
+# $\operatorname{silu}(x) = x\,\sigma(x)$ is the smooth ReLU of chapter 10.
+#
+# | | state | recurrence | read as |
+# | --- | --- | --- | --- |
+# | **gated** | $h_t$ $(d)$ | $h_t = a_t \odot h_{t-1} + (1 - a_t) \odot v_t$, with $a_t = \sigma(k_t + b)$ | $\operatorname{silu}(q_t) \odot h_t$ |
+# | **RWKV style** | $u_t$, $z_t$ $(d)$ each | $u_t = a \odot u_{t-1} + e^{k_t} \odot v_t$, $\quad z_t = a \odot z_{t-1} + e^{k_t}$ | $\sigma(q_t) \odot \dfrac{u_{t-1} + e^{b + k_t} \odot v_t}{z_{t-1} + e^{b + k_t}}$ |
+# | **Mamba-2 style** | $S_t$ $(f, d)$ | $S_t = a_t S_{t-1} + k_t v_t^\top$, one number $a_t$ for a token | $q_t^\top S_t$ |
+#
+# *Gated* takes its decay from the token ("selective", as in Mamba; Gu and Dao, 2023). *RWKV style* (after Peng et al.,
+# 2023) keeps section 3's two sums, $u$ and $z$, and lets them fade; the present token has a bonus $b$. *Mamba-2 style* is
+# after Dao and Gu (2024). All three are small versions of our own. Mamba keeps 16 numbers for each channel, our gated one a
+# single number, so do not read our results as theirs.
 #
 # How does such a model learn? Forwards $h_t$ goes into $h_{t+1}$ times $a_{t+1}$, so backwards its gradient comes from
 # there times $a_{t+1}$: the same recurrence, run backwards in time. (The folded cell gives the recurrence of the first
-# two rows to the library, as an operation with this gradient.)
+# two rows to the library, as an operation `decayed_sums` with this gradient.)
 
 
 # %% evidence
@@ -1008,6 +1041,8 @@ def decays_between(log_decay):
     return (sums[..., :, None] - sums[..., None, :]).tril().exp().tril()
 
 
+# %% evidence
+# Loop and matrix agree; and what two factors in place of a difference do
 mt.manual_seed(0)
 q, k, v = mt.randn(3, 256, 16).double().unbind(0)
 log_decay = -mt.rand(256).double()
@@ -1059,6 +1094,8 @@ def doubled_sums(a, h):
     return h, steps
 
 
+# %% evidence
+# The scan against the loop
 a, x = mt.rand(2, 1000, 4).double()
 by_doubling, steps = doubled_sums(a.numpy(), x.numpy())
 print(
@@ -1097,6 +1134,7 @@ plot.show(
 # shift**, RWKV's idea, does it at no cost: queries, keys and values read a mix of this token and the one before, $\mu
 # \odot x_t + (1 - \mu) \odot x_{t-1}$. The model learns $\mu$. At the start keys read the neighbour, queries and
 # values the token itself: b offers itself as a value, under the key k3. All mixers get it, except the GRU.
+# (`turned_by_place`, folded below, is chapter 08's rotary positions.)
 
 
 # %%
@@ -1377,9 +1415,11 @@ plot.show(
 )
 
 # %% [markdown]
-# What gives, and how? Let us look at it without any training. A matrix is a memory: write facts into it as outer
+# What to see: orange is what the newest token adds. Softmax's list grows by it. Matrix and vector stay as large as they are.
+#
+# So what gives, and how? Let us look at it without any training. A matrix is a memory: write facts into it as outer
 # products of a country's vector and its capital's, $S = \sum_j k_j v_j^\top$. To ask, multiply by a country, $k^\top
-# S$, and take the capital that is nearest. All vectors are random, of 16 numbers.
+# S$, and take the capital that is nearest. All vectors are random, of 16 numbers. (`CAPITALS`, folded, is a list of forty countries.)
 
 
 # %% evidence
@@ -1428,17 +1468,25 @@ for seed in range(20):
         k, v = F.normalize(phi(drawn[0]), dim=-1), F.normalize(drawn[1], dim=-1)
         outcome = [remembered(k[:count], v[:count]) for count in counts]
         curves[name].append([np.mean(np.array(o) == np.arange(len(o))) for o in outcome])
-figure, axes = plot.subplots(width=7, height=2.8)
+figure, (around, corner, axes) = plot.subplots(
+    1, 3, width=9.5, height=2.8, width_ratios=[1, 1, 2.4]
+)
+mt.manual_seed(0)
+drawn = mt.randn(14, 2)
+diagrams.from_one_point(around, drawn.tolist(), "keys with signs")
+diagrams.from_one_point(corner, positive(drawn).tolist(), "positive keys")
 for name, shares in curves.items():
     plot.spread(axes, counts, shares, label=name)
-axes.set(xscale="log", xlabel="facts in a 16 by 16 matrix", ylabel="share right", ylim=(0, 1.05))
+axes.set(xscale="log", xlabel="facts in a 16 by 16 matrix", ylabel="share right", ylim=(0, 1.35))
+axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
 axes.set_xticks(counts, counts)
 axes.minorticks_off()
 axes.legend()
 plot.show(
     figure,
-    alt="Share of facts that come out right against the number of facts. With signed keys it falls from 1 at four to "
-    "about a quarter at 64. With positive keys it starts at about a half and falls to nearly nothing.",
+    alt="Left, 14 arrows from one point: keys with signs lie all around, positive keys all in one quarter. Right, the share of facts "
+    "that come out right against the number of facts. With signed keys it falls from 1 at four to about a quarter at 64. With "
+    "positive keys it starts at about a half and falls to nearly nothing.",
 )
 table(
     ["share right, median of 20", *map(str, counts)],
@@ -1448,16 +1496,16 @@ table(
 )
 
 # %% [markdown]
-# What to see: signed keys do far better. Two random vectors with signs are nearly at right angles, so a question meets
-# its own key and little else. Two positive vectors always point into the same corner, and every question meets every
-# key. Keep that in mind. Now let the mixers learn their keys.
+# What to see: signed keys do far better. The arrows, in two dimensions, say why. Keys with signs point everywhere; two of 16
+# numbers are nearly at right angles, so a question meets its own key and little else. Positive keys all stand in the
+# same corner: ask for one, and all answer. Keep that in mind. Now let the mixers learn their keys.
 #
 # ### Recall of many pairs (E4)
 #
 # One block of width 32 is trained on sequences of 4, 8, 16, 32 or 64 pairs, drawn by lot, with 64 keys and 16 values.
 # Each mixer gets its best rate, found on sequences and seeds that are not reported. Linear attention runs with 16, 32
-# and 64 features. (The 64 are of another kind. From a query or key $x$ of 32 numbers they take a softmax over $x$ and
-# one over $-x$.)
+# and 64 features. (The 64 are of another kind, positive and twice as many as the numbers of a query or key $x$: a softmax
+# over $x$ and one over $-x$.)
 #
 # Before we look, we need a baseline. A model that cannot look up anything can still *count*, and name the value that
 # occurred most often. That is right far more often than one time in 16.
@@ -1590,7 +1638,7 @@ drawn = [generator.integers(VALUES, size=(2000, pairs)) for pairs in PAIRS]
 counting = [np.mean([np.bincount(row).max() / len(row) for row in rows]) for rows in drawn]
 NUMBERS = {  # carried from token to token, at 64 pairs and 16 questions
     "softmax": 2 * 32 * 144,
-    "Linformer, 16 slots": 2 * 32 * 16,
+    "Linformer, 16 slots": 0,
     "linear, 64 features": 64 * 33,
     "linear, 32 features": 32 * 33,
     "linear, 16 features": 16 * 33,
@@ -1617,28 +1665,33 @@ figure.legend(*left.get_legend_handles_labels(), fontsize=8, ncols=4, loc="outsi
 for name, shares in race.items():
     encoder = name.startswith("Linformer")
     style = dict(color="0.6" if encoder else "black", fillstyle="none")
-    right.plot([NUMBERS[name]] * len(shares), shares[:, -1], "s" if encoder else "o", **style)
+    carries = NUMBERS[name] or 4  # nothing: at the left margin
+    right.plot([carries] * len(shares), shares[:, -1], "s" if encoder else "o", **style)
     on_left = name in ("linear, 64 features", "Mamba-2 style", "gated", "GRU")
     side = dict(ha="right", xytext=(-6, -3)) if on_left else dict(ha="left", xytext=(6, -3))
-    label = f"{name} (encoder)" if encoder else name
-    place = (NUMBERS[name], np.median(shares[:, -1]))
+    label = "Linformer: an encoder,\ncarries nothing" if encoder else name
+    place = (carries, np.median(shares[:, -1]))
     right.annotate(label, place, textcoords="offset points", fontsize=8, **side)
 right.axhline(counting[-1], color="0.5", linestyle=":")
 right.set(
     xscale="log",
     xlabel="numbers in the state",
     ylabel="right at 64 pairs",
-    xlim=(8, 300_000),
+    xlim=(2.5, 100_000),
     ylim=(0, 1.08),
 )
 plot.show(
     figure,
     alt="Left: share of right answers against pairs. Softmax stays at 1; linear attention and the Mamba-2 style fall "
     "a little towards 64 pairs, Linformer breaks beyond 16, RWKV style and gated fall from the start. Right: the "
-    "same at 64 pairs against the numbers in the state: larger states know more, with Linformer below the line.",
+    "same at 64 pairs against the numbers in the state: larger states know more; Linformer, which carries nothing, stands at the left margin.",
 )
 lines = [
-    [name, f"{NUMBERS[name]:,}", *(f"{s:.2f}" for s in np.median(shares, axis=0))]
+    [
+        name,
+        f"{NUMBERS[name]:,}" if NUMBERS[name] else "none",
+        *(f"{s:.2f}" for s in np.median(shares, axis=0)),
+    ]
     for name, shares in race.items()
 ]
 lines.append(["counting values", "", *(f"{c:.2f}" for c in counting)])
@@ -1700,7 +1753,7 @@ long_recalls.holds(
 
 # %% [markdown]
 # What to see: on the left, softmax attention is right in all cases. Everything whose state has a fixed size falls off
-# towards 64 pairs, roughly in the order of that size, and on a slope, as the capitals did. On the right are the 64
+# towards 64 pairs, roughly in the order of that size (one exception comes next), and on a slope, as the capitals did. On the right are the 64
 # pairs alone, against the numbers that are carried. States of 64 and 32 numbers are hardly better than counting there.
 # Linformer is an encoder among decoders: it sees all places and carries nothing. It breaks where pairs outnumber its
 # slots. A slot is a mixture of places, made before anybody knows what will stand there.
@@ -1818,7 +1871,7 @@ helped.holds(
 )
 
 # %% [markdown]
-# > **E5 · No: the GRU has room and learns late: {{12 recall_of_four: share right; mixer=GRU}} right after 2,000 steps,
+# > **E5 · Not for want of room: the GRU learns late, {{12 recall_of_four: share right; mixer=GRU}} right after 2,000 steps,
 # > {{12 gru_given_help: share right; given=six times the steps}} after 12,000; gated {{12 recall_of_four: share right; mixer=gated}}.**
 # > *Our question*: does a small state fail for want of room?
 # >
@@ -1838,8 +1891,9 @@ helped.holds(
 # two is missing, room or learning. Such a test does.
 #
 # **And on text?** There the picture turns round. After 300 steps states that failed at recall are *ahead* of softmax.
-# Most of it is a head start. After 300, 900 and 2,700 steps the gated mixer leads by 0.13, 0.04 and 0.02 nats a
-# character (side road E6). Sixty-four characters of a text mostly ask for what came last, and seldom for a look-up
+# Most of it is a head start. After 300 steps the gated mixer has {{12 mixers_on_text: nats a character; mixer=gated}} nats a character
+# and softmax {{12 mixers_on_text: nats a character; mixer=softmax}}. After 2,700 it is {{12 mixers_on_more_text: nats a character; mixer=gated; steps=2700}}
+# and {{12 mixers_on_more_text: nats a character; mixer=softmax; steps=2700}} (side road E6). Sixty-four characters of a text mostly ask for what came last, and seldom for a look-up
 # among many pairs. Recall tells softmax and a small state apart, short text hardly does. In larger models of words Arora
 # et al. (2024) found the place where it shows: most of the gap in loss between attention and its cheaper rivals is at
 # words that repeat a pair seen before. (In ours it is not, says the side road.) So whoever compares models by their mean
@@ -2126,7 +2180,7 @@ if changed_in_time.full:
 # 4. How many changes were tried before this one was printed?
 # 5. At what size?
 #
-# > **C36 · not: Not at 300 steps, where eight of ten changes matter; less at 900, where much of it was a head start.**
+# > **C36 · not: At our size eight of ten changes matter at 300 steps; at 900 much of it turns out to be a head start.**
 # > *The lectures* (deck 1, "Do Transformer Modifications Transfer?"; deck 3): most modifications do not meaningfully
 # > improve performance; the cheaper methods tend not to work as well at scale.
 # >
@@ -2134,7 +2188,7 @@ if changed_in_time.full:
 # > base's rate. Negative is better.
 # >
 # > Cheaper attention is worse at recall, roughly in the order of its state (E4). On short text, after 300 steps, only
-# > linear attention is (E6). "At scale" is beyond our means.
+# > linear attention is worse there (E6). "At scale" is beyond our means.
 #
 # | change | 300 steps, five seeds | 900 steps, five seeds |
 # | --- | --- | --- |
@@ -2189,7 +2243,8 @@ plot.show(
     "the same band, and the first column.",
 )
 
-# %%
+# %% evidence
+# How many tokens the last one depends on, through layers of windows
 mt.manual_seed(0)
 x = mt.randn(1, 10, 16, requires_grad=True)
 for layers in (1, 2, 3):
@@ -2259,7 +2314,7 @@ for name, memory_ in (("added", added), ("delta rule", corrected)):
 # | $n \times n$ weights in memory | tiles, running maximum | the same numbers, for one product more on the way back |
 # | $n \times n$ scores at all | low rank (Linformer) | recall beyond the slots; no decoder |
 # | softmax ties all to all | features, a matrix as state | recall of many pairs |
-# | a state that cannot let go | decays, the delta rule | recall is no better for decays; signs help |
+# | a state that cannot let go | decays, the delta rule | recall is hardly better for decays; signs help |
 #
 # - An exponent is seen in the part that has it; a whole block shows something in between.
 # - Writing waits for memory. That is why the cache is what practice has shrunk.

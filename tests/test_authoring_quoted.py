@@ -22,6 +22,7 @@ RECORD = {
                 "doubled": 3.0,
                 "curve": [1.0, 0.25],
                 "says": ["v", "x\ny\nz"],
+                "says once": "p\nq\nr",
             },
             {"number": 2.5, "kind": "a, b = 2", "doubled": 5.0004, "curve": [2.0, 0.5]},
             {"number": 7.0, "kind": "c", "doubled": 14000.2, "curve": [4.0, 0.5]},
@@ -46,6 +47,7 @@ def results(tmp_path):
         ("x {{01 doubling: doubled; number=7}} y {{01 doubling: number}}", "x 14,000 y 1.5 to 7"),
         ("{{01 doubling: curve; kind=c}} of {{01 doubling: curve[0]}}", "0.5 of 1 to 4"),
         ("> {{01 doubling: says[1:2]; number=1.5}}", "> x<br>y"),
+        ("> {{01 doubling: says once[0:2]; number=1.5}}", "> p<br>q"),
         ("$\\frac{{a}}{b}$ {{1 b: c}}", "$\\frac{{a}}{b}$ {{1 b: c}}"),
     ],
 )

@@ -496,13 +496,14 @@ def test_three_shapes_differ_in_their_masks():
 
 def test_a_decoder_looks_left_and_a_blank_to_both_sides():
     words = ["a", "b", "c"]
-    for asked, looks, lines in (
-        (["b", "c", "d"], lambda i, j: j <= i, 6),
-        ([None, "b", None], lambda i, j: True, 3),
+    for asked, looks, lines, lit in (
+        (["b", "c", "d"], lambda i, j: j <= i, 6, 2),
+        ([None, "b", None], lambda i, j: True, 3, 3),
     ):
         _, axes = subplots()
-        pretraining.family(axes, words, asked, looks, "a family")
+        pretraining.family(axes, words, asked, looks, "a family", lit=1)
         assert len(axes.lines) == lines
+        assert [line.get_color() for line in axes.lines].count(pretraining.COLORS[1]) == lit
         answers = [answer for answer in asked if answer]
         assert [label.get_text() for label in axes.texts] == [*answers, *words]
 
@@ -530,6 +531,43 @@ def test_an_induction_head_says_what_came_after_the_same_symbol():
     pretraining.induction(axes, list("xyzx"))
     written = [label.get_text() for label in axes.texts]
     assert {"y, after x", "who stands after x?", "next: y"} <= {*written}
+
+
+def test_each_word_of_an_answer_is_asked_above_the_word_before_it():
+    _, axes = subplots()
+    pretraining.turns(axes, [(["say", ">"], False), (["six", ";"], True), (["and"], False)])
+    places = {(label.get_text(), label.get_position()[1]): label for label in axes.texts}
+    at = {key: label.get_position()[0] for key, label in places.items()}
+    assert at["six", 1.2] == at[">", 0] and at[";", 1.2] == at["six", 0]
+    assert ("say", 1.2) not in at and ("and", 1.2) not in at
+
+
+def test_blocks_that_only_read_a_prompt_are_hatched_and_a_head_stands_where_labels_are():
+    _, axes = subplots()
+    columns = [
+        ("labels", "section 3", "kinds", True, True, True, "10"),
+        ("a prompt", "section 4", "goes on", False, True, False, "1"),
+    ]
+    pretraining.stages(axes, columns)
+    assert [bool(patch.get_hatch()) for patch in axes.patches] == [False] * 3 + [True] * 2
+    assert [label.get_text() for label in axes.texts].count("head") == 1
+
+
+def test_answers_are_the_bluer_the_more_of_them_is_right():
+    _, axes = subplots()
+    groups = [("one", [[("six", 2), ("ten", 1)]]), ("two", [[("zehn", 0), ("six", 2)]])]
+    pretraining.grid_of_answers(axes, ["a", "b"], groups)
+    blue, pale = to_rgb(pretraining.COLORS[5]), to_rgb(pretraining.BLUE)
+    found = [to_rgb(patch.get_facecolor()[:3]) for patch in axes.patches]
+    assert found == [blue, pale, to_rgb("white"), blue]
+
+
+def test_two_outcomes_are_drawn_with_the_distance_after():
+    _, panels = subplots(1, 2)
+    pretraining.distances(
+        panels, [("up", (-20, -15), (-15, -20), "5"), ("down", (-20, -15), (-20, -25), "5")]
+    )
+    assert [axes.texts[-1].get_position()[0] for axes in panels] == [-17.5, -22.5]
 
 
 def test_of_a_low_rank_adapter_the_large_matrix_is_hatched_and_the_thin_ones_are_counted():
@@ -596,9 +634,12 @@ def test_a_text_to_be_read_keeps_its_lines_and_escapes_markup(monkeypatch, capsy
     monkeypatch.setattr(report, "notebook_display", lambda: lambda data, raw: shown.append(data))
     large("ROMEO:\n<s>")
     assert "pre-wrap" in shown[0]["text/html"] and "ROMEO:\n&lt;s&gt;" in shown[0]["text/html"]
+    large("am", after="<I> ")
+    assert '<span style="color:#777">&lt;I&gt; </span>am' in shown[1]["text/html"]
     monkeypatch.undo()
     large("ROMEO:\n<s>")
-    assert capsys.readouterr().out == "ROMEO:\n<s>\n\n"
+    large("am", after="I ")
+    assert capsys.readouterr().out == "ROMEO:\n<s>\n\nI am\n\n"
 
 
 def test_an_encoder_in_both_directions_hands_on_the_last_state_of_each():
@@ -684,11 +725,53 @@ def test_a_step_is_drawn_with_how_far_it_moves_two_inputs():
 
 def test_taps_lead_from_the_last_letters_to_one_place():
     _, axes = subplots()
-    race.taps(axes, "abcde", ["1", "0.5", "0"])
-    tips = [label.xy for label in axes.texts if getattr(label, "arrow_patch", None)]
-    assert tips == [(4, 1.7)] * 3
+    race.taps(axes, "abcde", [1, 0.5, 0])
+    arrows = [label for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert [arrow.xy for arrow in arrows] == [(4, 1.9)] * 3
+    assert [arrow.arrow_patch.get_linewidth() for arrow in arrows[:2]] == [3, 1.5]
+    assert [arrow.arrow_patch.get_linestyle() for arrow in arrows] == ["solid", "solid", ":"]
+    assert {"1", "0.5", "0"} <= {*texts(axes)}
+
+
+def test_the_text_is_cut_to_scale():
+    _, axes = subplots()
     race.cut(axes)
-    assert {"open half", "closed half"} <= {label.get_text() for label in axes.texts}
+    widths = [np.ptp(patch.get_xy()[:, 0]) for patch in axes.patches]
+    assert widths == [18, 1, 1]
+    assert "open half: you choose by this" in texts(axes)
+
+
+def test_a_runner_stands_at_its_loss_and_says_among_how_many_letters_it_is_unsure():
+    _, axes = subplots()
+    race.lanes(axes, [("counts", np.log(10), COLORS[0]), ("elsewhere", np.log(5), None)], 65)
+    marks = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [float(mark.get_xdata()[0]) for mark in marks] == [np.log(5), np.log(10)]
+    assert [mark.get_fillstyle() for mark in marks] == ["none", "full"]
+    assert {"1.61 nats = 5.0 letters", "2.30 nats = 10.0 letters"} <= {*texts(axes)}
+    assert axes.get_xlim()[0] == np.log(65)
+
+
+def test_scores_cross_the_bridge_four_times_unless_they_come_by_tiles():
+    _, panels = subplots(1, 2)
+    mixers.bridge(panels)
+    for axes, squares in zip(panels, (4, 0), strict=True):
+        arrows = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
+        assert sum(arrow.get_linewidth() > 3 for arrow in arrows) == squares
+    assert "scores of a tile" in texts(panels[1])
+
+
+def test_what_is_read_for_a_token_is_weights_and_cache():
+    _, axes = subplots()
+    mixers.read_for_a_token(axes, [("one", 12, 2), ("many", 0.1875, 2)])
+    assert {"14", "2.19", "weights", "cache"} <= {*texts(axes)}
+    assert [bar.get_width() for bar in axes.patches] == [0.1875, 2, 12, 2]
+
+
+def test_arrows_from_one_point_are_equally_long():
+    _, axes = subplots()
+    mixers.from_one_point(axes, [(3, 4), (-2, 0)], "two")
+    tips = [label.xy for label in axes.texts if getattr(label, "arrow_patch", None)]
+    assert tips == [(0.6, 0.8), (-1, 0)]
 
 
 def test_tiles_are_brought_to_the_larger_maximum():

@@ -1,4 +1,4 @@
-"""Cheaper attention: products, tiles, slots, what is carried, what fades, three forms, a scan."""
+"""Cheaper attention: products, what is read, tiles, slots, what is carried, what fades, a scan."""
 
 from math import exp
 
@@ -37,6 +37,63 @@ def products(axes, rows):
         axes.text(10.4, y, cost, va="center")
     axes.set(xlim=(-0.2, 15), ylim=(y - 1.0, 1.4))
     axes.axis("off")
+
+
+def read_for_a_token(axes, rows):
+    """A bar for each kind of writing: the numbers read for one token, of weights and of a cache.
+
+    ``rows`` holds name, numbers of the weights, and numbers of the cache.
+    """
+    for place, (name, weights, cache) in enumerate(reversed(rows)):
+        style = {"linestyle": "-", "edgecolor": EDGE, "height": 0.5}
+        axes.barh(place, weights, color=COLORS[5], **style)
+        axes.barh(place, cache, left=weights, color=COLORS[1], **style)
+        axes.text(0.2, place + 0.33, name, va="bottom", fontsize=9)
+        total = f"{weights + cache:.2f}".rstrip("0").rstrip(".")
+        axes.text(weights + cache + 0.3, place, total, va="center", fontsize=9)
+    for x, name, color in ((4, "weights", COLORS[5]), (9.5, "cache", COLORS[1])):
+        axes.text(x, len(rows) - 0.05, name, ha="center", weight="bold", color=color)
+    axes.set(xlim=(0, 16), ylim=(-0.5, len(rows) + 0.25), yticks=[])
+    axes.set(xlabel="numbers read for one token, in $d^2$")
+    axes.grid(visible=False, axis="y")
+
+
+def bridge(panels):
+    """What crosses between a small fast memory and a large slow one: all at once, and by tiles."""
+    once = [("q, k", "in", 0), ("scores", "out", 1), ("scores", "in", 1)]
+    once += [("weights", "out", 1), ("weights, v", "in", 1), ("outputs", "out", 0)]
+    tiled = [("q", "in", 0), *[("k, v", "in", 0)] * 3, ("outputs", "out", 0)]
+    for axes, title, crossings in zip(
+        panels, ("all at once", "by tiles"), (once, tiled), strict=True
+    ):
+        for x, width, high, name in ((0, 2, 3, "small,\nfast"), (7.6, 2.4, 6, "large,\nslow")):
+            rectangle(axes, x, 3 - high / 2, width, high, facecolor="0.93", edgecolor=EDGE)
+            axes.text(x + width / 2, 3.8, name, ha="center", va="center", fontsize=9)
+        if crossings is tiled:
+            rectangle(axes, 0.6, 2, 0.8, 0.8, facecolor=COLORS[5], edgecolor=EDGE)
+            axes.text(1, 1.3, "scores of a tile", ha="center", va="top", fontsize=8)
+        for i, (name, way, square) in enumerate(crossings):
+            y = 5.3 - i * (4.9 / (len(crossings) - 1))
+            start, end = (7.4, 2.4) if way == "in" else (2.4, 7.4)
+            look = {"color": COLORS[1] if square else COLORS[0], "linewidth": 4 if square else 1.2}
+            axes.annotate("", (end, y), (start, y), arrowprops=ARROW | look)
+            axes.text(4.9, y + 0.12, name, ha="center", va="bottom", fontsize=9)
+        axes.set(xlim=(-0.4, 10.2), ylim=(-0.2, 6.2), title=title)
+        axes.axis("off")
+
+
+def from_one_point(axes, vectors, title):
+    """Arrows of one length from one point, in a quarter of the circle or all around."""
+    for x, y in vectors:
+        length = (x * x + y * y) ** 0.5
+        style = ARROW | {"color": COLORS[0], "linewidth": 1.5}
+        axes.annotate("", (x / length, y / length), (0, 0), arrowprops=style)
+    axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal", title=title)
+    axes.set(xticks=[], yticks=[])
+    axes.axhline(0, color="0.8", linewidth=1, linestyle="-")
+    axes.axvline(0, color="0.8", linewidth=1, linestyle="-")
+    for side in axes.spines.values():
+        side.set_visible(False)
 
 
 def tiles(axes, count=4, row=1, column=2):
@@ -125,6 +182,8 @@ def fading(axes, keys, values, decay):
         x, weight = 6.0 * j, decay ** (last - j)
         cells(axes, x + 0.7, 7, [[number] for number in key])
         cells(axes, x + 2.3, 7, [[number] for number in value])
+        for at, letter in ((1.2, "k"), (2.8, "v")):
+            axes.text(x + at, 6.4, f"${letter}$", fontsize=9, **text)
         product = [[weight * k * v for v in value] for k in key]
         state = [[s + p for s, p in zip(*r, strict=True)] for r in zip(state, product, strict=True)]
         cells(axes, x, 0, product)

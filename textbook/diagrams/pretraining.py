@@ -1,4 +1,4 @@
-"""Pretraining: who looks at whom, blanks, a head on top, an induction head, thin matrices."""
+"""Pretraining: who looks at whom, blanks, a head on top, an induction head, what comes after."""
 
 from textbook.plot.style import COLORS, rectangle
 
@@ -11,18 +11,19 @@ def _token(axes, x, y, word, color="0.93"):
     axes.text(x, y, word, ha="center", va="center", fontsize=8, bbox=style)
 
 
-def family(axes, read, asked, looks, title):
+def family(axes, read, asked, looks, title, lit):
     """Tokens that are read, below, and answers above them; a line where an answer may look.
 
     ``asked`` names an answer for each token or None, ``looks(i, j)`` tells whether answer i may
-    look at token j.
+    look at token j; the lines of answer ``lit`` are orange.
     """
     for i, answer in enumerate(asked):
         if answer is None:
             continue
         for j in range(len(read)):
             if looks(i, j):
-                axes.plot([j, i], [0.2, 0.8], color="0.55", linewidth=0.9, linestyle="-")
+                style = {"color": COLORS[1], "lw": 2} if i == lit else {"color": "0.7", "lw": 0.9}
+                axes.plot([j, i], [0.2, 0.8], linestyle="-", zorder=1 + (i == lit), **style)
         _token(axes, i, 1, answer, COLORS[5])
     for j, word in enumerate(read):
         _token(axes, j, 0, word, "white" if word == "<mask>" else "0.93")
@@ -108,17 +109,120 @@ def induction(axes, symbols):
     axes.axis("off")
 
 
+def stages(axes, columns):
+    """The same two blocks again and again: what they read, what is asked, what learns.
+
+    ``columns`` are a name, a section, what is asked above, whether there is a head, whether the
+    blocks have read text (blue) and whether they learn (else hatched), and how many examples.
+    """
+    small = {"ha": "center", "va": "center", "fontsize": 9}
+    for x, (name, section, asked, head, read, learns, count) in enumerate(columns):
+        axes.text(x, 3.62, name, **small | {"fontsize": 10, "weight": "bold"})
+        axes.text(x, 3.3, section, **small | {"color": "0.4"})
+        axes.text(x, 2.8, asked, **small)
+        for y in (0.4, 1.05):
+            body = {"facecolor": BLUE if read else "white", "edgecolor": EDGE}
+            rectangle(axes, x - 0.32, y, 0.64, 0.5, hatch="" if learns else "//", **body)
+            word = {"fc": body["facecolor"], "ec": "none", "pad": 1.5}
+            axes.text(x, y + 0.25, "block", bbox=word, **small)
+        if head:
+            rectangle(axes, x - 0.2, 1.75, 0.4, 0.35, facecolor="white", edgecolor=EDGE)
+            axes.text(x, 1.925, "head", **small)
+        gaps = [(0.05, 0.38), (0.9, 1.04), (1.55, 1.74), (2.1, 2.5)]
+        for low, high in gaps if head else [*gaps[:2], (1.55, 2.5)]:
+            axes.annotate("", (x, high), (x, low), arrowprops=ARROW)
+        axes.text(x, -0.2, count, **small)
+        if x:
+            axes.plot([x - 0.5] * 2, [-0.4, 3.7], color="0.85", linewidth=1, linestyle="-")
+    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, 3.85))
+    axes.axis("off")
+
+
+def turns(axes, parts):
+    """A conversation in one line, and above the word before each word of an answer what is asked.
+
+    ``parts`` are words and whether they belong to an answer.
+    """
+    x = before = 0
+    for words, answer in parts:
+        for word in words:
+            width = 0.35 + 0.1 * max(len(word), 3)
+            x += width / 2
+            _token(axes, x, 0, word, BLUE if answer else "0.93")
+            if answer:
+                axes.annotate("", (before, 1.0), (before, 0.35), arrowprops=ARROW)
+                axes.text(before, 1.2, word, ha="center", va="center", fontsize=8)
+            before = x
+            x += width / 2
+    for y, name in ((0, "read"), (1.25, "asked")):
+        axes.text(-0.2, y, name, ha="right", va="center", fontsize=9)
+    axes.set(xlim=(-0.9, x), ylim=(-0.5, 1.55))
+    axes.axis("off")
+
+
+def grid_of_answers(axes, requests, groups):
+    """What models answered, a row a model: blue if right, pale if only the language is.
+
+    ``groups`` are a name and rows; a row has for each request an answer and 2, 1 or 0.
+    """
+    top = 0
+    small = {"ha": "center", "va": "center", "fontsize": 8}
+    for i, request in enumerate(requests):
+        axes.text(i + 0.5, 0.2, request, **small | {"va": "bottom"})
+    for name, rows in groups:
+        for row in rows:
+            top -= 1
+            for i, (answer, right) in enumerate(row):
+                fill = ("white", BLUE, COLORS[5])[right]
+                rectangle(axes, i, top, 1, 1, facecolor=fill, edgecolor="0.7")
+                axes.text(i + 0.5, top + 0.5, answer, **small)
+        axes.text(-0.08, top + len(rows) / 2, name, ha="right", va="center", fontsize=9)
+        top -= 0.4
+    axes.set(xlim=(-1.1, len(requests)), ylim=(top + 0.3, 1.3))
+    axes.axis("off")
+
+
+def distances(panels, cases):
+    """The logarithms of two answers' probabilities, before and after, a panel for each outcome.
+
+    ``cases`` are a title, the better and the worse before, the two after, and a note below.
+    """
+    for axes, (title, before, after, note) in zip(panels, cases, strict=True):
+        for y, (better, worse) in ((1, before), (0, after)):
+            axes.plot([-26, -14], [y, y], color="0.7", linewidth=1, linestyle="-")
+            axes.plot(better, y, "o", color=COLORS[0], markersize=9)
+            axes.plot(worse, y, "s", color=COLORS[1], markersize=8)
+        for was, now, color in zip(before, after, COLORS, strict=False):
+            arrow = ARROW | {"color": color, "shrinkA": 6, "shrinkB": 6}
+            axes.annotate("", (now, 0), (was, 1), arrowprops=arrow)
+        ends = {"arrowstyle": "<->", "color": EDGE, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (after[0], -0.55), (after[1], -0.55), arrowprops=ends)
+        axes.text(sum(after) / 2, -0.62, note, ha="center", va="top", fontsize=9)
+        axes.set(xlim=(-26.5, -13.5), ylim=(-1.3, 1.4), title=title, xlabel="log p")
+        axes.set(xticks=range(-25, -14, 5), yticks=[0, 1], yticklabels=["after", "before"])
+        axes.grid(False)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+
+
 def low_rank(axes, width, rank):
     """To scale: a square matrix that stays, plus a product of a tall and a flat one that learn."""
     thin = rank / width
+    look = {"facecolor": ORANGE, "edgecolor": EDGE}
     rectangle(axes, 0, 0, 1, 1, facecolor=BLUE, edgecolor=EDGE, hatch="//")
-    rectangle(axes, 1.5, 0, thin, 1, facecolor=ORANGE, edgecolor=EDGE)
-    rectangle(axes, 2, 1 - thin, 1, thin, facecolor=ORANGE, edgecolor=EDGE)
+    axes.plot([1.5, 2.5, 2.5, 1.5, 1.5], [0, 0, 1, 1, 0], color=EDGE, linewidth=1, linestyle="--")
+    rectangle(axes, 3, 0, thin, 1, **look)
+    rectangle(axes, 3.5, 0.5 - thin / 2, 1, thin, **look)
     style = {"ha": "center", "va": "center", "fontsize": 12}
-    for x, y, sign in ((1.25, 0.5, "+"), (1.7, 0.5, "$R$"), (2.5, 0.82, "$S$")):
-        axes.text(x, y, sign, **style)
+    signs = ((1.25, "+"), (2, "$RS$"), (2.75, "="), (3.25, r"$\cdot$"))
+    for x, sign in signs:
+        axes.text(x, 0.5, sign, **style)
     axes.text(0.5, 0.5, "$W$", bbox={"fc": BLUE, "ec": "none", "pad": 2}, **style)
-    axes.text(0.5, -0.2, f"{width**2:,} numbers stay", **style | {"fontsize": 9})
-    axes.text(2.1, -0.2, f"{2 * width * rank:,} learn", **style | {"fontsize": 9})
-    axes.set(xlim=(-0.2, 3.2), ylim=(-0.35, 1.1), aspect="equal")
+    axes.text(3.03, 1.12, "$R$", **style)
+    axes.text(4, 0.68, "$S$", **style)
+    small = style | {"fontsize": 9}
+    axes.text(0.5, -0.2, f"{width**2:,} numbers stay", **small)
+    axes.text(2, -0.2, "as large as $W$", **small)
+    axes.text(3.7, -0.2, f"{2 * width * rank:,} learn", **small)
+    axes.set(xlim=(-0.2, 4.7), ylim=(-0.35, 1.25), aspect="equal")
     axes.axis("off")

@@ -1,4 +1,4 @@
-"""The race: how its text is cut, a mix of neighbours, and what a step does to every direction."""
+"""The race: its runners, how its text is cut, a mix of neighbours, and a step as a map."""
 
 import numpy as np
 
@@ -8,43 +8,79 @@ EDGE, BLUE, ORANGE, GREY = "0.35", "#d6e8f5", "#fbe3cf", "0.93"
 ARROW = {"arrowstyle": "->", "color": EDGE, "shrinkA": 0, "shrinkB": 0}
 
 
-def cut(axes):
-    """The text in three parts, and who sees which of them."""
-    parts = (
-        (0, 7.2, GREY, "nine tenths", "the program learns from this"),
-        (7.3, 1.75, BLUE, "open half", "you choose by this"),
-        (9.15, 1.75, ORANGE, "closed half", "this is reported"),
+def lanes(axes, runners, letters):
+    """A lane for each runner, from the loss of ``letters`` that are all alike to its own.
+
+    ``runners`` holds name, nats a letter, and the color of its mark, or None for a hollow one.
+    """
+    start = np.log(letters)
+    for place, (_, nats, color) in enumerate(reversed(runners)):
+        axes.plot([start, nats], [place, place], color="0.88", linewidth=7, linestyle="-")
+        style = {"color": color or EDGE, "markersize": 10}
+        axes.plot(nats, place, "o", fillstyle="full" if color else "none", **style)
+        told = f"{nats:.2f} nats = {np.exp(nats):.1f} letters"
+        axes.text(nats - 0.07, place, told, va="center", fontsize=9)
+    axes.set_yticks(range(len(runners)), [name for name, *_ in reversed(runners)])
+    axes.set(
+        xlim=(start, 0.45),
+        ylim=(-0.8, len(runners) - 0.5),
+        xticks=[4, 3.5, 3, 2.5, 2, 1.5],
+        xlabel="nats a letter",
     )
-    for left, width, color, name, use in parts:
+    axes.tick_params(axis="y", length=0)
+    axes.text(start - 0.05, -0.62, "start: all alike", fontsize=8, color=EDGE)
+    axes.grid(visible=False, axis="y")
+    choices, faces = axes.twiny(), (letters, 40, 20, 10, 7, 5, 4)
+    choices.set_xticks(np.log(faces), faces)
+    choices.set(xlim=axes.get_xlim(), xlabel="as unsure as among so many letters")
+    choices.grid(visible=False)
+
+
+def cut(axes):
+    """The text in three parts, to scale, and who sees which of them."""
+    parts = (
+        (0, 18, 9, GREY, "nine tenths: the program learns from this"),
+        (18, 1, 14.8, BLUE, "open half: you choose by this"),
+        (19, 1, 18.2, ORANGE, "closed half: this is reported"),
+    )
+    for (left, width, at, color, name), y in zip(parts, (0.4, -0.5, -1.2), strict=True):
         rectangle(axes, left, 0, width, 0.8, facecolor=color, edgecolor=EDGE)
-        axes.text(left + width / 2, 0.4, name, ha="center", va="center", fontsize=9)
-        axes.text(left + width / 2, -0.25, use, ha="center", va="top", fontsize=8, wrap=True)
-    axes.annotate("", (11.2, 1.15), (-0.1, 1.15), arrowprops=ARROW)
+        if y > 0:
+            axes.text(at, y, name, ha="center", va="center", fontsize=9)
+            continue
+        leader = {"color": EDGE, "linewidth": 1, "linestyle": "-"}
+        axes.plot([left + 0.5, left + 0.5, at], [0, y, y], **leader)
+        box = {"facecolor": color, "edgecolor": EDGE, "boxstyle": "round,pad=0.25"}
+        axes.text(at, y, name, ha="right", va="center", fontsize=9, bbox=box)
+    axes.annotate("", (20.3, 1.15), (-0.1, 1.15), arrowprops=ARROW)
     axes.text(0, 1.3, "the text, from its beginning", fontsize=8, color=EDGE)
-    axes.set(xlim=(-0.4, 11.5), ylim=(-0.8, 1.6))
+    axes.set(xlim=(-0.4, 20.5), ylim=(-1.6, 1.8))
     axes.axis("off")
 
 
 def taps(axes, letters, weights):
-    """The last of ``letters`` gets a sum of those just before it, each with its weight."""
+    """The last of ``letters`` gets a sum of those before it, each arrow as thick as a weight."""
     last = len(letters) - 1
     for i, letter in enumerate(letters):
         rectangle(axes, i - 0.35, 0, 0.7, 0.6, facecolor=GREY, edgecolor=EDGE)
         axes.text(i, 0.3, letter, ha="center", va="center", family="monospace")
     for j, weight in enumerate(weights):
-        axes.annotate("", (last, 1.7), (last - j, 0.62), arrowprops=ARROW)
-        axes.text(last - j - 0.12, 0.85, weight, ha="right", va="center", fontsize=9)
-    rectangle(axes, last - 0.35, 1.7, 0.7, 0.6, facecolor=ORANGE, edgecolor=EDGE)
-    axes.text(last, 2.0, "$y_t$", ha="center", va="center")
-    axes.set(xlim=(-0.6, last + 0.7), ylim=(-0.15, 2.5))
+        style = {"linewidth": 3 * weight} if weight else {"linestyle": ":", "color": "0.6"}
+        axes.annotate("", (last, 1.9), (last - j, 0.62), arrowprops=ARROW | style)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        at = last - 0.6 * j, 0.62 + 0.4 * 1.28
+        axes.text(*at, f"{weight:g}", ha="center", va="center", fontsize=9, bbox=box)
+    rectangle(axes, last - 0.35, 1.9, 0.7, 0.6, facecolor=ORANGE, edgecolor=EDGE)
+    axes.text(last, 2.2, "$y_t$", ha="center", va="center")
+    axes.set(xlim=(-0.6, last + 0.7), ylim=(-0.15, 2.7))
     axes.axis("off")
 
 
 def directions(axes, step, inputs, title):
     """Where a step, a matrix (2, 2), sends the unit circle and two inputs, the columns (2, 2).
 
-    The length of each image stands outside. The longest is drawn as 1: an optimizer sets the size
-    of a step, not its shape.
+    An input is dotted, its image an arrow; how long that is stands outside. The longest image is
+    drawn as 1: an optimizer sets the size of a step, not its shape.
     """
     longest = np.linalg.norm(step, 2)
     angle = np.linspace(0, 2 * np.pi, 200)
@@ -53,6 +89,9 @@ def directions(axes, step, inputs, title):
     axes.plot(*(step @ circle / longest), color=COLORS[0], linewidth=2)
     for i, color in enumerate((COLORS[1], COLORS[2])):
         tip = step @ inputs[:, i] / longest
+        axes.plot(
+            *zip((0, 0), inputs[:, i], strict=True), color=color, linewidth=1.2, linestyle=":"
+        )
         arrow = {"arrowstyle": "->", "color": color, "linewidth": 2, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", tip, (0, 0), arrowprops=arrow)
         style = {"color": color, "ha": "center", "va": "center", "weight": "bold"}

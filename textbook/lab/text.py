@@ -35,7 +35,11 @@ def colored_text(tokens, values, notes=None, *, alt):
     emit(f"{alt}\n{text}", markup=markup)
 
 
-def large(text):
-    """Show what a model wrote, large enough to be read aloud; its lines stay as they are."""
+def large(text, after=""):
+    """Show what a model wrote, large enough to be read aloud; its lines stay as they are.
+
+    What it was given, ``after``, stands before it in grey.
+    """
     style = "font-family:serif;font-size:1.25em;line-height:1.5;white-space:pre-wrap;margin:1em 2em"
-    emit(text + "\n", markup=f'<div style="{style}">{html.escape(text)}</div>')
+    given = f'<span style="color:#777">{html.escape(after)}</span>' if after else ""
+    emit(f"{after}{text}\n", markup=f'<div style="{style}">{given}{html.escape(text)}</div>')
