@@ -81,7 +81,7 @@ check.leave_one_out(leave_one_out, hidden=True)
 #         [0., 0.]]), tensor([1., 0.]))
 # ```
 #
-# - `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$, `padding` $(B, n)$. Scores may be in the hundreds.
+# - `queries` is $(B, T, d)$, `keys` $(B, n, d)$, `values` $(B, n, d_v)$, `padding` $(B, n)$. Scores may be hundreds, of either sign.
 # - A padded word has the weight exactly 0; the weights of a query add up to 1.
 # - A source may be **empty**, all padding. Then weights and outputs are 0.
 # - The padding of keys and values may hold **anything**, infinite or NaN. It changes nothing, and its gradient is exactly 0.
@@ -224,10 +224,10 @@ check.pair_table(pair_table, hidden=True)
 # Return a dict with a verdict for each of `names`: `"at once"` if learned after `steps` steps; else `"later"` if after `10 * steps`; else
 # `"not yet"`. *Learned* means, at each budget by itself:
 #
-# - of `rates` choose the one with the largest share with seed 0;
+# - of `rates` choose the one with the largest share with seed 0 (none tie);
 # - with this rate seeds 1 to 5 each get 0.9 or more.
 #
-# Below, three readers say which animal came last in a story. One will **never** know: which, and why can no run show that?
+# Three readers say which animal came last in a story. One will **never** know: which, and why can no run show that?
 #
 # <details><summary>First hint</summary>
 #
@@ -322,14 +322,14 @@ check.learns_faster(learns_faster, hidden=True)
 # 3. if words change places, their weights follow;
 # 4. arguments stay unchanged.
 #
-# Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
+# Test them; return the numbers of the broken ones, from 0. Of these nine, five are:
 #
 # ```pycon
 # >>> len(broken_attentions(check.programs()))
 # 5
 # ```
 #
-# Below $10^{-9}$ (in float64) is rounding.
+# Draw float64 inputs: below $10^{-9}$ is rounding.
 
 # %%
 nine = check.programs()
@@ -363,7 +363,7 @@ check.broken_attentions(broken_attentions, hidden=True)
 #
 # ### The module
 #
-# One learned query finds content, not order. Let there be several queries $q_m$, the rows of `self.query` (queries, $H$). For each a number $b_m$ in
+# One learned query finds content, not order. Let there be one or more queries $q_m$, the rows of `self.query` (queries, $H$). For each a number $b_m$ in
 # `self.late` says how much it prefers late words. For a sentence with states $h_0, \dots, h_{n-1}$,
 #
 # $$e_{mj} = q_m^\top h_j + b_m\, j, \qquad \alpha_m = \operatorname{softmax}(e_{m0}, \dots, e_{m,n-1}), \qquad o_m = \sum_j \alpha_{mj}\, h_j .$$
@@ -374,7 +374,7 @@ check.broken_attentions(broken_attentions, hidden=True)
 # [[3.0]]
 # ```
 #
-# - `states` is $(B, n, H)$, `padding` $(B, n)$; each sentence has a word at least.
+# - `states` is $(B, n, H)$, `padding` $(B, n)$ at the ends; each sentence has a word at least.
 # - Return what the queries find, one after the other: $(B, \text{queries} \cdot H)$. Keep `__init__` as it is.
 # - The padding may hold **anything**. It changes nothing, and its gradient is exactly 0.
 #
@@ -403,8 +403,8 @@ check.Queries(Queries, hidden=True)
 #
 # The stories are [chapter 03](../../notebooks/03_seq2seq.ipynb)'s: which animal is named `"anywhere"`, or, of five, `"which came last"`?
 # `check.trained(Queries, queries, rate, steps, question, seed)` trains a plain RNN with your pooling;
-# `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` and `"steps"` (at most 400): one
-# choice for both questions. With **each** of the seeds 11 to 13 (use others), 85 % have to be right.
+# `check.share_right(model, question)` measures it on new stories. Return a dict with `"queries"` (1 to 8), `"rate"` (below 1) and `"steps"` (at most
+# 400): one choice for both questions. With **each** of the seeds 11 to 13, 85 % have to be right. Try with others.
 
 
 # %% solution="reading_plan"

@@ -253,9 +253,9 @@ check.moved_by_score(moved_by_score, hidden=True)
 #
 # - Some layers notice few permutations, or show it at one token alone.
 # - One that notices no exchange of two tokens may well notice two exchanges, one after the other.
-# - `X` is in float64: rounding differs by less than $10^{-9}$, what a layer notices by more than $10^{-6}$.
+# - `X` is in float64. Differences below $10^{-9}$ are rounding; one that counts is above $10^{-6}$, however large the outputs are.
 #
-# *Useful*: `X[p]` with a list (no tuple), `itertools.permutations`, `mt.allclose`.
+# *Useful*: `X[p]` with a list (no tuple), `itertools.permutations`, `mt.allclose(a, b, rtol=0, atol=1e-8)`.
 #
 # <details><summary>First hint</summary>
 #
@@ -497,7 +497,7 @@ check.right_unseen(right_unseen, hidden=True)
 # - `"positions"`: True if a learned vector for the place is added to each token;
 # - `"rate"` (it falls to zero), and `"steps"`, at most 150.
 #
-# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13 (use others). What share is right without positions, at best?
+# By your `right_unseen`, 90 % have to be right with **each** of the seeds 11 to 13. Try with others. What share is right without positions, at best?
 
 
 # %% solution="chosen_layer"

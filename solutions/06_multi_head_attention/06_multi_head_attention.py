@@ -298,11 +298,11 @@ check.without_each_head(without_each_head, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# Prove it on paper; the check asks for the numbers and an example. A head compares queries with $n \ge 1$ different keys by
+# Prove it on paper; the check asks for the numbers and an example. A head compares queries with any $n \ge 1$ different keys by
 # $q^\top k$. A key is a **favourite** if some query gives it a higher score than every other key. Return a dict:
 #
 # - `"one"`: how many of the $n$ keys can be favourites at most, if queries and keys are single numbers;
-# - `"two"`: the same for queries and keys of two numbers each;
+# - `"two"`: the same for queries and keys of two numbers;
 # - `"queries"` and `"keys"`, $(n, 2)$ each, which show it: query $i$ scores key $i$ higher than all others by at least 1.
 #
 # ```pycon
@@ -428,14 +428,14 @@ check.GroupedAttention(GroupedAttention, hidden=True)
 #
 # *Challenge · hard · 40 minutes · 4 points*
 #
-# Train the chapter's model for two letters, `check.look_up(seed)`, so that **any one of its 4 heads can be removed**.
+# Train the chapter's model for two letters, `check.look_up(seed)`, within a minute, so that **any of its 4 heads can be removed**.
 # `model(letters, values, asked, gates)` gives scores $(B, 2, 8)$ of two answers. `gates`, $(B, 4)$ or $(1, 4)$, multiply what each head says: 0 removes it.
 # `draw(count)` gives `letters`, `values`, `asked` and right answers $(\text{count}, 2)$.
 #
 # - **Both** answers must be right in 98 % of new tables with all heads, in 95 % without the head missed most.
-# - Return a dict of both shares on 2,000 new tables or more: `"all heads"`, `"without the worst"`.
+# - Return a dict of both shares on 2,000 new tables: `"all heads"`, `"without the worst"`.
 #
-# On the check's tables your shares must hold to 0.05. Its last model cannot be helped: there only they are judged.
+# On the check's tables your shares must hold to 0.05. Its last model cannot learn: there only your shares are judged.
 #
 # <details><summary>First hint</summary>
 #

@@ -192,7 +192,7 @@ def test_a_plan_that_forgets_is_told_which_part_is_to_blame(monkeypatch):
 
     monkeypatch.setattr(chapter_02.training, "_shares", shares)
     plan = {"network": "LSTM", "bias": 1.0, "rate": 0.01, "steps": 300}
-    message = "learned and forgets.\nIt is the rate: with a larger one, .* 95% are right"
+    message = "learned and forgets.\nIt is the rate: with a larger one, .* has 95% right"
     with pytest.raises(CheckFailed, match=message):
         chapter_02.reached(chapter_02.right_by_distance.reference, lambda: plan)
 

@@ -4,7 +4,7 @@ import pytest
 
 from textbook.checks import CheckFailed, chapter_03, chapter_09
 from textbook.checks.compare import brief, difference
-from textbook.checks.reasons import no_whole_number, part_that_differs, what_it_is
+from textbook.checks.reasons import least, no_whole_number, part_that_differs, what_it_is
 from textbook.checks.suspects import ALL, judged
 
 GOOD, PARTS = {"rate": 0.01, "steps": 100}, {"steps": "the number of steps", "rate": "the rate"}
@@ -118,14 +118,33 @@ def test_one_program_by_itself_is_not_turned_round():
     [
         ({"rate": 0.5, "steps": 100}, "It is the rate: with a smaller one"),
         ({"rate": 0.01, "steps": 3}, "It is the number of steps: with a larger one"),
-        ({"rate": 0.5, "steps": 3}, "It is more than one thing: think of the number of steps, the"),
+        (
+            {"rate": 0.5, "steps": 3},
+            "One change alone was not enough when the check tried: think of",
+        ),
     ],
 )
 def test_the_part_of_a_plan_that_is_to_blame_is_told(plan, text):
-    def share(plan):
-        return float(plan == GOOD)
+    def shares(plan):
+        return [1.0, float(plan == GOOD)]  # one run alone tells nothing
 
-    assert what_it_is(plan, GOOD, PARTS, share, 0.9).startswith(text)
+    assert what_it_is(plan, GOOD, PARTS, shares, 0.9).startswith(text)
+
+
+def test_all_parts_of_a_plan_that_would_do_are_told_with_their_worst_run():
+    def shares(plan):
+        return [1.0, 0.93] if plan["rate"] == GOOD["rate"] else [0.95, 0.96]
+
+    said = what_it_is({"rate": 0.5, "steps": 3}, GOOD, PARTS, shares, 0.9)
+    assert said.startswith("It is the number of steps: with a larger one, and the rest as it is, ")
+    assert "the worst run has 95% right, or the rate: with a smaller one" in said
+    assert said.endswith("the worst run has 93% right.")
+
+
+def test_the_least_share_is_asked_no_further_than_it_takes():
+    shares = iter([0.95, 0.5, 0.2])
+    assert least(shares, 0.9) == 0.5
+    assert list(shares) == [0.2]
 
 
 def test_no_part_is_told_where_several_fit():
@@ -135,5 +154,5 @@ def test_no_part_is_told_where_several_fit():
 
 def test_a_part_that_is_as_in_a_good_plan_is_not_to_blame():
     good, parts = GOOD | {"size": 9}, PARTS | {"size": "the size"}
-    said = what_it_is({"rate": 0.5, "steps": 3, "size": 9}, good, parts, lambda plan: 0.0, 0.9)
+    said = what_it_is({"rate": 0.5, "steps": 3, "size": 9}, good, parts, lambda plan: [0.0], 0.9)
     assert said.endswith("think of the number of steps, the rate.")

@@ -41,7 +41,7 @@ def in_common(pairs, sizes):
         got is None or expected is None or got.shape != expected.shape for got, expected in pairs
     ):
         return None
-    if sum(got.size for got, _ in pairs) < ENOUGH:
+    if sum(got.size for got, _ in pairs) < ENOUGH or _one_number(pairs):
         return None
     with np.errstate(all="ignore"):
         return next(filter(None, (pattern(pairs, sizes) for pattern in PATTERNS)), None)
@@ -69,6 +69,11 @@ def _of_items(pairs, sizes):
     [i] = wrong
     text = in_common([(got[i], want[i]) for got, want in pairs], sizes) or ""
     return f"Only item [{i}] is wrong. {text}".rstrip()
+
+
+def _one_number(pairs):
+    """Whether it is a single number, the same each time: of it anything is a factor."""
+    return all(got.ndim == 0 and (got, want) == pairs[0] for got, want in pairs)
 
 
 def _plain(value):

@@ -42,7 +42,7 @@ from textbook.checks.trial import Outcome, Trial, how_it_differs, how_values_dif
 SEEDS = {False: (0, 1, 2)}  # of public cases, and of hidden ones where these are
 with suppress(ModuleNotFoundError):
     SEEDS[True] = importlib.import_module("textbook.checks.exercise_key").SEEDS
-SECONDS_FOR_PAIRS = 2
+SECONDS_FOR_PAIRS = 3
 DRAWN = (
     "Called again with the same arguments, your code gives something else: does it draw at random, "
     "or keep something from an earlier call? "

@@ -1,6 +1,7 @@
 """Reasons: what is wrong with one part of an answer, said of this part alone."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from numbers import Rational
 from typing import Any
@@ -109,21 +110,42 @@ def part_that_differs(
 
 
 def what_it_is(
-    plan: dict, good: dict, parts: dict[str, str], share: Callable[[dict], float], enough: float
+    plan: dict,
+    good: dict,
+    parts: dict[str, str],
+    shares: Callable[[dict], Iterable[float]],
+    enough: float,
 ) -> str:
-    """Which part of a training plan is to blame: with that of a good one, the rest is enough.
+    """Which parts of a training plan are to blame: with that of a good one, the rest is enough.
 
-    ``parts`` has words for keys, or for several separated by blanks.
+    ``parts`` has words for keys, or for several separated by blanks. ``shares`` gives for a plan
+    what each of the check's own runs reaches, so that a plan that is advised does pass.
     """
+    others, fitting = [], []
     for keys, words in parts.items():
         changed = plan | {key: good[key] for key in keys.split()}
-        if changed != plan and (reached := share(changed)) >= enough:
+        if changed == plan:
+            continue
+        others.append(words)
+        if (reached := least(shares(changed), enough)) >= enough:
             key = keys.split()[0]
             way = "another"
             if not isinstance(plan[key], (bool, str)):
                 way = "a smaller" if plan[key] > good[key] else "a larger"
-            return f"It is {words}: with {way} one, and the rest as it is, {reached:.0%} are right."
-    others = [
-        words for keys, words in parts.items() if any(plan[k] != good[k] for k in keys.split())
-    ]
-    return f"It is more than one thing: think of {', '.join(others)}."
+            fitting.append(
+                f"{words}: with {way} one, and the rest as it is, the worst run has "
+                f"{reached:.0%} right"
+            )
+    if fitting:
+        return f"It is {', or '.join(fitting)}."
+    return f"One change alone was not enough when the check tried: think of {', '.join(others)}."
+
+
+def least(shares: Iterable[float], enough: float) -> float:
+    """The smallest share, up to the first that is not enough."""
+    smallest = math.inf
+    for share in shares:
+        smallest = min(smallest, share)
+        if smallest < enough:
+            break
+    return smallest

@@ -1,6 +1,7 @@
 """Training in windows of a long text, and what it reaches."""
 
 from contextlib import redirect_stdout
+from functools import partial
 from io import StringIO
 
 import minitorch as mt
@@ -93,6 +94,7 @@ truncated_bptt = exercise(
 # What was reached
 
 DELAY, SYMBOLS, TOKENS, LONGEST, ENOUGH = 5, 4, 3000, 64, 0.9
+SEEDS = 11, 12, 13
 GOOD = {"window": 15, "rate": 0.004}
 PARTS = {"window": "the window", "rate": "the rate"}
 
@@ -162,22 +164,23 @@ def _read(plan):
     return window, rate
 
 
+def _shares(loop, plan):
+    """What is recalled with each seed."""
+    for seed in SEEDS:
+        yield right(trained(loop, *plan.values(), seed))
+
+
 def reached(loop, plan):
     """Raise ``CheckFailed`` unless the plan makes a model recall with each of three seeds."""
     with redirect_stdout(StringIO()):
         truncated_bptt(loop)
-    window, rate = _read(plan)
-    shares = []
-    for seed in (11, 12, 13):
-        shares.append(right(trained(loop, window, rate, seed)))
-        measured(f"seed {seed}: {shares[-1]:.1%} of the symbols recalled")
+    given = dict(zip(["window", "rate"], _read(plan), strict=True))
+    shares = list(_shares(loop, given))
+    for seed, share in zip(SEEDS, shares, strict=True):
+        measured(f"seed {seed}: {share:.1%} of the symbols recalled")
     if min(shares) < ENOUGH:
-
-        def share(plan):
-            return min(right(trained(loop, *plan.values(), seed)) for seed in (14, 15))
-
-        why = what_it_is({"window": window, "rate": rate}, GOOD, PARTS, share, ENOUGH)
-        if window <= DELAY:
+        why = what_it_is(given, GOOD, PARTS, partial(_shares, loop), ENOUGH)
+        if given["window"] <= DELAY:
             why += (
                 f"\nWith windows of at most {DELAY} steps no gradient ever says what should have "
                 "been kept."

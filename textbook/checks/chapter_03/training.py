@@ -130,6 +130,7 @@ training_step = exercise(
 MOST, ENOUGH = 250, 0.75
 KEYS = ["hidden", "rate", "steps", "width"]
 GOOD = {"width": 64, "hidden": 96, "rate": 0.01, "steps": MOST}
+SEEDS = 11, 12
 PARTS = {"steps": "the number of steps", "width hidden": "the size", "rate": "the rate"}
 
 
@@ -208,22 +209,20 @@ def reached(model_class, step, plan):
     with redirect_stdout(StringIO()):
         Translator(model_class)
         training_step(step)
-    given, shares = _read(plan), []
-    for seed in (11, 12):
-        model, numbers = trained(model_class, step, given, seed), Numbers()
-        batch = copy.deepcopy(numbers.batch(numbers.held_out(seed)))
-        shares.append(share_right(model, batch))
-        measured(f"seed {seed}: {shares[-1]:.1%} of new numbers fully right")
+    given = dict(zip(GOOD, _read(plan), strict=True))
+
+    def shares_of(plan):
+        for seed in SEEDS:
+            model, numbers = trained(model_class, step, [*plan.values()], seed), Numbers()
+            yield share_right(model, copy.deepcopy(numbers.batch(numbers.held_out(seed))))
+
+    shares = list(shares_of(given))
+    for seed, share in zip(SEEDS, shares, strict=True):
+        measured(f"seed {seed}: {share:.1%} of new numbers fully right")
     if min(shares) < ENOUGH:
-
-        def share(plan):
-            model, numbers = trained(model_class, step, [*plan.values()], 13), Numbers()
-            return share_right(model, copy.deepcopy(numbers.batch(numbers.held_out(13))))
-
-        plan = dict(zip(GOOD, given, strict=True))
         raise CheckFailed(
             f"training_plan: at least {ENOUGH:.0%} of new numbers have to be fully right with "
             f"each of two seeds; it was {min(shares):.0%}.\nModel and step are right. "
-            + what_it_is(plan, GOOD, PARTS, share, ENOUGH)
+            + what_it_is(given, GOOD, PARTS, shares_of, ENOUGH)
         )
     print("training_plan: new numbers are translated")

@@ -42,6 +42,19 @@ def _nothing_is_shared(answer, sizes, inputs, memory, padding, state):
     return None
 
 
+def _sentences_compete(check, answer, *case):
+    """Whether a sentence has other scores alone than in its batch."""
+    sizes, *batch = case
+    decoder = made(AttentionDecoder.reference, answer, sizes)
+    alone = values(decoder(*(x[:1] for x in batch)))
+    if not mt.allclose(values(decoder(*batch))[:1], alone, equal_nan=True):
+        return (
+            "A sentence alone has other scores than in a batch. The words of one source compete: "
+            "the softmax goes over the last axis."
+        )
+    return None
+
+
 AttentionDecoder = exercise(
     "AttentionDecoder",
     cases=_decoder_cases,
@@ -49,6 +62,7 @@ AttentionDecoder = exercise(
     forbidden=("scaled_dot_product_attention",),
     instead="the layers made in __init__, tanh, softmax and a weighted sum",
     properties=(_nothing_is_shared,),
+    reasons=(_sentences_compete,),
     gradients=False,
     see='chapter 04, "Comparing score functions, and feeding back"',
 )

@@ -51,11 +51,20 @@ def _averages(answer, query, key, value, bias):
     return None
 
 
+def _not_divided(check, answer, query, key, value, bias):
+    """Whether the scores are not divided, seen where there is no bias to be wrong as well."""
+    plain = (query @ key.mT).softmax(dim=-1) @ value
+    if bias is None and mt.allclose(answer(query, key, value, bias), plain):
+        return "Without a bias all is right but for the scores: divide them by the root of d."
+    return None
+
+
 attention = exercise(
     "attention",
     cases=_attention_cases,
     forbidden=("scaled_dot_product_attention", "linear"),  # nn.MultiheadAttention runs linear
     instead="@, transpose and softmax",
     properties=(_averages,),
+    reasons=(_not_divided,),
     see='chapter 05, "Dividing by the root of d"',
 )

@@ -127,6 +127,11 @@ def _the_last_two(X):
     return X + (X[-2, 0] > X[-1, 0]).double()
 
 
+def _little_beside_much(X):
+    """Plus 100, and 0.0002 more from place to place."""
+    return X + 100 + 2e-4 * mt.arange(len(X)).unsqueeze(1)
+
+
 _RARE = "a layer that seldom notices the order"
 
 
@@ -144,6 +149,7 @@ def _order_cases(draw, d=2):
         ("a layer that notices no exchange of two tokens", _even, 4),
         ("a layer whose first output never shows what it notices", _behind_the_first, 4),
         ("a layer that notices one exchange, and not at the last token", _one_exchange, 4),
+        ("a layer that notices little beside large outputs", _little_beside_much, 4),
     ]:
         X = draw.normal(n, d)
         yield _Layer(name, function), X[X[:, 0].argsort()]

@@ -44,9 +44,21 @@ def _fused_cases(draw, more=()):
         yield draw.normal(batch, n, 3 * heads * size), heads
 
 
+def _cut_up(check, answer, P, heads):
+    """Whether the query, which may be all that is right, is brought to its shape by a reshape."""
+    query = P.unflatten(-1, (heads, 3, -1))[:, :, :, 0]
+    if mt.equal(answer(P, heads)[0], split_without_transpose(query.flatten(2), heads)):
+        return (
+            "The query has its shape by a reshape, which mixes positions: exchange the axes of "
+            "positions and heads, transpose(1, 2)."
+        )
+    return None
+
+
 split_fused = exercise(
     "split_fused",
     cases=_fused_cases,
+    reasons=(_cut_up,),
     see='chapter 06, "Heads as an axis"',
 )
 

@@ -1,6 +1,6 @@
 """Heads as lists of matrices, and what they cost."""
 
-from textbook.checks.reasons import no_whole_number
+from textbook.checks.reasons import no_whole_number, part_by_part
 from textbook.checks.released import exercise
 
 # One head after the other
@@ -35,9 +35,20 @@ def _cost_cases(draw, more=()):
     yield from more
 
 
+MISSING = {
+    "one of the two matrices of keys and values is missing": (
+        lambda T, n, d, heads, groups: 2 * d * d + groups * d * d // heads
+    ),
+    "both matrices of keys and values are missing": lambda T, n, d, heads, groups: 2 * d * d,
+    "one of the matrices of queries and output is missing": (
+        lambda T, n, d, heads, groups: d * d + 2 * groups * d * d // heads
+    ),
+}
+
 attention_cost = exercise(
     "attention_cost",
     cases=_cost_cases,
+    reasons=(part_by_part({"weights": MISSING}),),
     properties=(no_whole_number,),
     gradients=False,
     see='chapter 06, "What heads cost"',

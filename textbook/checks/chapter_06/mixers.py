@@ -9,6 +9,7 @@ from textbook.checks.chapter_06.axes import (
     split_without_transpose,
 )
 from textbook.checks.exercise import Draw
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
@@ -206,7 +207,8 @@ SHOWN = {
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     mixing, apart = _kinds()
-    found = answer([_Layer((mixing | apart)[kind]) for kind in kinds])
+    with as_in_a_notebook():
+        found = answer([_Layer((mixing | apart)[kind]) for kind in kinds])
     reasons = dict.fromkeys(mixing, POSITIONS) | dict.fromkeys(apart, NO_MATTER) | SHOWN
     return judged(found, kinds, mixing, reasons, "mixing layers")
 

@@ -3,6 +3,7 @@
 import minitorch as mt
 from textbook.checks.chapter_07.attention import scaled
 from textbook.checks.exercise import Draw
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
@@ -231,7 +232,8 @@ SOUND = "Each real position gets what it gets alone, up to rounding: that is all
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     reading, alone = _kinds()
-    found = answer([_Encoder((reading | alone)[kind]) for kind in kinds])
+    with as_in_a_notebook():
+        found = answer([_Encoder((reading | alone)[kind]) for kind in kinds])
     reasons = dict.fromkeys(reading, BATCH) | dict.fromkeys(alone, SOUND) | SHOWN
     return judged(found, kinds, reading, reasons, "encoders that read padding")
 

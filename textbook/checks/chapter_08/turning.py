@@ -4,6 +4,7 @@ import minitorch as mt
 from textbook.checks.chapter_08.codes import interleave
 from textbook.checks.chapter_08.rotary import _added, _rotary, neighbors
 from textbook.checks.exercise import Draw
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 from textbook.checks.suspects import in_parts, judged, shuffled, some_of
 
@@ -169,7 +170,8 @@ SOUND = "Pairs, direction, base and how much is turned are its own business. Min
 def _found(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     broken, right = _kinds()
-    found = answer([_Program((broken | right)[kind]()) for kind in kinds])
+    with as_in_a_notebook():
+        found = answer([_Program((broken | right)[kind]()) for kind in kinds])
     return judged(found, kinds, broken, SHOWN | dict.fromkeys(right, SOUND), "broken programs")
 
 

@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.exercise import Draw
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 from textbook.checks.suspects import each_and_together, judged, some_of
 
@@ -147,7 +148,8 @@ SOUND = "It computes what a pre-norm block computes."
 def _found(answer, programs):
     """What the answer returns, with the kinds of the programs for the numbers."""
     broken, right = _kinds()
-    found = answer([_Program((broken | right)[kind]) for kind in programs])
+    with as_in_a_notebook():
+        found = answer([_Program((broken | right)[kind]) for kind in programs])
     reasons = dict.fromkeys(broken, SHOWS) | dict.fromkeys(right, SOUND)
     reasons |= dict.fromkeys([kind for kind in broken if kind.startswith("detaches")], GRADIENT)
     values = [kind for kind in broken if kind.endswith("hands the gradient on")]

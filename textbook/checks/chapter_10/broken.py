@@ -3,6 +3,7 @@
 import minitorch as mt
 from textbook.checks.compare import Words, brief
 from textbook.checks.exercise import Draw
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 
 FAULTS = ["batch", "future", "padding", "source"]
@@ -263,7 +264,8 @@ def _decoder_cases(draw, sizes=(9, 5)):
 def _found(answer, decoder, vocabulary, width):
     """The names that the answer gives, in order."""
     mt.manual_seed(0)
-    found = answer(_Decoder(vocabulary, width, **KINDS[decoder][0]), vocabulary, width)
+    with as_in_a_notebook():
+        found = answer(_Decoder(vocabulary, width, **KINDS[decoder][0]), vocabulary, width)
     if not isinstance(found, (list, tuple, set)) or not {*map(str, found)} <= {*FAULTS}:
         return {"the form of the result": brief(found), "the list of faults": None}
     names, wrong = {*map(str, found)}, {*filter(None, KINDS[decoder][1].split(", "))}

@@ -3,6 +3,7 @@
 import minitorch as mt
 from textbook.checks.compare import Words
 from textbook.checks.exercise import Draw
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 from textbook.checks.suspects import judged
 
@@ -185,7 +186,8 @@ def _found(answer, kinds, n, d):
     x = draw.normal(n, d)
     x[0] *= 2 * (x.norm(dim=-1).max() / x[0].norm())  # the longest of all
     given, reasons = x.clone(), dict.fromkeys(leaks, SHOWS) | dict.fromkeys(honest, SOUND) | HINTS
-    found = answer([_Mixer(kind, n, (leaks | honest)[kind]) for kind in kinds], given)
+    with as_in_a_notebook():
+        found = answer([_Mixer(kind, n, (leaks | honest)[kind]) for kind in kinds], given)
     changed = {"x after the call": Words("as it was" if mt.equal(given, x) else "another one")}
     return changed | judged(found, kinds, leaks, reasons, "mixers that leak")
 

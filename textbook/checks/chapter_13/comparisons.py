@@ -4,6 +4,7 @@ import statistics
 
 import numpy as np
 
+from textbook.checks.precision import as_in_a_notebook
 from textbook.checks.released import exercise
 from textbook.checks.suspects import each_and_together, judged, some_of
 
@@ -234,7 +235,8 @@ SOUND = (
 def _named(answer, kinds):
     """What the answer returns, with the kinds for the numbers."""
     unfair, fair = _kinds()
-    found = answer([_Study((unfair | fair)[kind]) for kind in kinds])
+    with as_in_a_notebook():
+        found = answer([_Study((unfair | fair)[kind]) for kind in kinds])
     reasons = dict.fromkeys(unfair, METHOD) | dict.fromkeys(fair, SOUND) | HINTS
     return judged(found, kinds, unfair, reasons, "unfair studies")
 
