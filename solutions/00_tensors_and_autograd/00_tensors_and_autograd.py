@@ -89,7 +89,7 @@ check.softmax(softmax, hidden=True)
 #
 # - Row $t$ of `scores` (first model) and `others` (second), $(T, V)$ each, scores word $t$; `targets` $(T)$ are the words.
 # - `share` is from 0 to 1, both included.
-# - Both probabilities of a word may be too small for floating point. The perplexity stays a number.
+# - Both probabilities of a word may be too small for floating point. The perplexity itself is finite.
 #
 # Can it be better than both? The check's cell tries it.
 #
@@ -193,7 +193,7 @@ check.training_flops(training_flops, hidden=True)
 # - There may be new axes in front, along which everything is the same.
 # - The shape of `g` tells how many copies there are.
 #
-# *Not allowed*: `backward`.
+# *Not allowed*: `backward`, `autograd.grad`.
 #
 # <details><summary>First hint</summary>
 #
@@ -231,7 +231,7 @@ check.sum_copies(sum_copies, hidden=True)
 #
 # - `x` and `g` have shape $(\dots, k)$, with one leading axis or several; `weight` is $W$, $(k, m)$; `bias` is $b$, $(m)$.
 #
-# *Not allowed*: `backward`.
+# *Not allowed*: `backward`, `autograd.grad`.
 #
 # <details><summary>First hint</summary>
 #
@@ -296,7 +296,7 @@ check.spectral_radius(spectral_radius, hidden=True)
 #
 # *Core · medium · 35 minutes · 5 points*
 #
-# Which programs are broken? `program.value(x)`, a tensor with one element, is a smooth function of `x` $(n, d)$;
+# `program.value(x)`, a tensor with one element, is a smooth function of `x` $(n, d)$;
 # `program.gradient(x)` is said to be its gradient. A program is right if, for every `x` of any size,
 #
 # 1. the gradient is right, and has the shape of `x`;
@@ -310,13 +310,13 @@ check.spectral_radius(spectral_radius, hidden=True)
 # 5
 # ```
 #
-# Within $\pm 5$ a wrong gradient shows: an element is off by more than 1 %.
+# Within $\pm 5$ a wrong gradient shows: an element is more than 1 % off its right value.
 
 # %%
 nine = check.programs()
 
 # %% [markdown]
-# *Not allowed*: `backward`. *Useful*: `mt.randn(n, d).double()`, `mt.allclose`, `.clone()`.
+# *Not allowed*: `backward`, `autograd.grad`. *Useful*: `mt.randn(n, d).double()`, `mt.allclose`, `.clone()`.
 #
 # <details><summary>First hint</summary>
 #
@@ -365,7 +365,7 @@ for run in check.table:
 #
 # - A loss of NaN counts as $+\infty$.
 # - For each optimizer choose the rate with the lowest **median** of `"elsewhere"`.
-# - Leave out an optimizer whose chosen rate is the smallest or largest tried with it, or has fewer than five seeds.
+# - Leave out an optimizer whose chosen rate is the smallest or largest tried with it, or has fewer than five seeds at that rate.
 # - One is *better* if each of its `"new"` losses, at its chosen rate, is below each of the other's.
 #
 # ```pycon

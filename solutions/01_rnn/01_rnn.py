@@ -257,17 +257,17 @@ check.log_probability(log_probability, hidden=True)
 #
 # *Practice · medium · 30 minutes · 4 points*
 #
-# No network: how likely is each symbol behind `before`, by what has followed its last characters in `text`?
+# How likely is each of the `symbols` (all of `text` among them) behind `before`, by what followed its last characters in `text`?
 #
 # ```pycon
 # >>> next_symbol("abab", "b", "abc")  # behind b came a, once
 # {'a': 0.5, 'b': 0.3, 'c': 0.2}
 # ```
 #
-# - Begin with equal probabilities. Take the run of no character, then the last character of `before`, the last two, up to four.
+# - Begin with equal probabilities. Take the run of no character, then the last one of `before`, the last two, up to four.
 # - A run followed $N$ times, by $K$ different symbols, takes $\frac12$ off each of their counts and divides by $N$.
-# - That frees $K / 2N$. It goes to the symbols **not** seen behind the run, in proportion to their probabilities so far.
-# - Where all symbols were seen, nothing is taken off. A run that nothing follows changes nothing.
+# - That frees $K / 2N$ for the symbols **not** seen behind the run, in proportion to their probabilities so far.
+# - Where all were seen, nothing is taken off. A run that nothing follows changes nothing.
 # - Runs may overlap: in `"aaa"`, two `"aa"`.
 #
 # <details><summary>First hint</summary>
@@ -306,7 +306,7 @@ check.next_symbol(next_symbol, hidden=True)
 # 1. inputs and targets are (`window`, `count`); the last pair may have fewer rows, one at least;
 # 2. each target is the token that follows its input;
 # 3. down each column the text goes on, between windows too;
-# 4. no place is a target twice, and fewer than `count` $\cdot$ `window` of the $N - 1$ possible ones are left out.
+# 4. no token is a target twice, and of the $N - 1$ behind the first, fewer than `count` $\cdot$ `window` are left out.
 #
 # Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
 #
@@ -383,7 +383,7 @@ check.truncated_bptt(truncated_bptt, hidden=True)
 #
 # In a stream of random symbols, name at each step the one of **five** steps before. `check.trained(loop, window, rate, seed)` trains an RNN by your loop
 # on 3,000 steps of 32 streams; `check.right(model)` is the share recalled in new ones. Return a dict with `"window"`, 1 to 64, and
-# `"rate"`. With **each** of the seeds 11 to 13 (use others), 90 % have to be recalled. Why do short windows fail, and long ones?
+# `"rate"`, below 1. With **each** of the seeds 11 to 13 (use others), 90 % have to be recalled. Why do short windows fail, and long ones?
 
 
 # %% solution="chosen_window"

@@ -308,7 +308,7 @@ check.two_bits(two_bits, hidden=True)
 # 5
 # ```
 #
-# Differences below $10^{-9}$ in float64 are rounding.
+# Values within $10^{-9}$ (float64) are equal.
 
 # %%
 eight = check.unknown_layers()
@@ -496,8 +496,8 @@ check.right_by_distance(right_by_distance, hidden=True)
 # trains on 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
-# - `"bias"`: at the start, of the LSTM's forget gate or the GRU's update gate;
-# - `"rate"` (it falls to zero), and `"steps"`, at most 300.
+# - `"bias"`, from -10 to 10: at the start, of the LSTM's forget gate or the GRU's update gate;
+# - `"rate"`, below 1 (it falls to zero), and `"steps"`, at most 300.
 #
 # Measured are streams of up to 72 tokens: in each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (use others).
 # Try rates far above the usual ones.
@@ -514,7 +514,7 @@ def chosen_memory():
 # %% tests="chosen_memory" points=2
 check.reached(right_by_distance, chosen_memory)
 ### BEGIN HIDDEN TESTS
-# GRU and LSTM can, with an open gate; the RNN's state goes through W_hh and tanh at each step. The LSTM depends
+# A GRU can, its gate open or not (from a bias of -3 on), and an LSTM whose gate is open; the RNN's state goes through W_hh and tanh at each step. The LSTM depends
 # more on the rate: its cell is a sum, which may grow in streams longer than those of training; the GRU's state, an average, cannot.
 check.right_by_distance(right_by_distance, hidden=True)
 ### END HIDDEN TESTS

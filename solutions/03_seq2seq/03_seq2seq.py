@@ -79,7 +79,7 @@ check.teacher_batch(teacher_batch, hidden=True)
 # ```
 #
 # - `scores` $(B, T, V)$ may be in the thousands. `targets` $(B, T)$ are the tokens, with the end token.
-# - At the padding scores may be **anything**, infinite or NaN, and tokens mean nothing. Results do not change; the gradient there is exactly zero.
+# - At the padding scores may be **anything**, infinite or NaN, and tokens any from 0 to $V - 1$. Results do not change; the gradient there is exactly zero.
 #
 # *Not allowed*: `F.cross_entropy` and `F.nll_loss` (the operations `cross_entropy` and `amin`). *Useful*: `log_softmax`, `gather`,
 # `masked_fill`.
@@ -118,7 +118,7 @@ check.log_probabilities(log_probabilities, hidden=True)
 # - `"padded"`: the cells of all batches;
 # - `"sorted"`: the same, if the corpus is first sorted, the shortest sentence first;
 # - `"packed"`: the cells, not sorted, if each batch is packed;
-# - `"steps"`: the steps that follow one another, not sorted, packed, a batch after the other.
+# - `"steps"`: the time steps of these packed batches, one batch after the other.
 #
 # ```pycon
 # >>> cells([5, 2, 1], 2)
@@ -246,7 +246,7 @@ print(scores.exp())
 # ```
 #
 # - All rows first read `start`, with the state `state` $(B, H)$.
-# - `given` $(B, m)$, $m \ge 0$, has the words with which each row begins, then `pad`. No word is `end` or `pad`.
+# - `given` $(B, m)$, $m \ge 0$, has the words with which each row begins, then `pad`. No word is `end` or `pad`, which differ.
 # - At each step a row says its next given word, else its likeliest token. It reads that at the next step.
 # - A row that has said `end` is filled with `pad`. To *say* `pad` ends nothing.
 # - Stop when all rows have ended, or after `max_length` $\ge \max(1, m)$ steps.
@@ -392,7 +392,7 @@ check.shown_better(shown_better, hidden=True)
 # vectors $(B, H)$ in float64. An encoder is right if
 #
 # 1. a sentence has the same vector (to $10^{-8}$) alone and in any batch and row, with any padding behind it;
-# 2. every word counts, and so does the order: change one word, or exchange two neighbours, and the vector differs by more than $10^{-6}$;
+# 2. every word counts, and so does the order: change one word, or exchange two different neighbours, and the vector differs by more than $10^{-6}$;
 # 3. `tokens` and `padding` stay unchanged.
 #
 # Test them; return the numbers of the broken ones, counted from 0. Of these nine, five are:
@@ -515,7 +515,7 @@ check.Translator(Translator, hidden=True)
 #
 # - `parts` is a list of `(source, source_padding, inputs, targets, padding)`. `model(source, source_padding, inputs)` gives scores $(B, T, V)$.
 # - The loss is the mean cross-entropy over all real tokens of all parts.
-# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Earlier gradients do not count.
+# - The norm of its gradient is clipped to `clip` (`nn.utils.clip_grad_norm_`). Earlier gradients do not count. The model stays in its mode.
 #
 # <details><summary>First hint</summary>
 #

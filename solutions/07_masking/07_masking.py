@@ -78,14 +78,14 @@ for program in check.written.values():
     print(inspect.getsource(program))
 
 # %% [markdown]
-# Return a dict from each letter to None, if its mask is always right, or to lengths and $n$ for which it is **not**: a pair like `([2], 2)`.
+# Return a dict from each letter, `"A"` to `"F"`, to None, if its mask is always right, or to lengths and $n$ for which it is **not**: a pair like `([2], 2)`.
 #
 # - A right mask is boolean, $(B, n, n)$.
 # - A token looks at itself, at all tokens before it, and at nothing else.
 # - A query of padding looks at something, no matter what.
 # - Lengths go from 1 to $n$; $n$ is at most 8.
 #
-# Three are right; one of these never asks for the lengths. Why can it?
+# Three are right; one never asks for the lengths. Why can it?
 #
 # <details><summary>First hint</summary>
 #
@@ -453,8 +453,8 @@ check.continue_prompts(continue_prompts, hidden=True)
 # where $\pi_a$ is the share of symbol $a$. Return $H$ minus a trained model's loss: with a right mask, 0 or a little below.
 #
 # - Train `AttentionModel(6, nn.Embedding(8, 32), attend, width=32, heads=4, hidden=64)`: symbols $(B, 8)$ to scores $(B, 8, 6)$.
-# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`: 250 steps of 64 windows at the rate 0.01 will do.
-# - `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$. Measure on 2,000 new windows at least, all positions in one pass.
+# - `train_on(model, draw, rate, steps)` trains on batches from `draw()`: 250 steps of 64 windows at rate 0.01 will do.
+# - `check.windows(transitions, count)` draws inputs and targets $(\text{count}, 8)$. Then measure on 2,000 new windows at least, all positions in one pass.
 # - `attend` is a way to attend, as in `check.ways`.
 #
 # <details><summary>First hint</summary>

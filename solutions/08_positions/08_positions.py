@@ -411,7 +411,7 @@ check.rotate(rotate, hidden=True)
 # some coordinates may stay. In a right program, up to $10^{-9}$ in float64,
 #
 # 1. rows at place 0 do not change;
-# 2. scores, products of two rows of a head, stay when all places grow by one number;
+# 2. scores, products of two rows of a head, stay when all places grow by any number;
 # 3. scores change when words move apart;
 # 4. equal rows at equal places become equal, in any head and sequence, beside any other rows;
 # 5. `x` itself stays unchanged.
@@ -422,7 +422,7 @@ nine = check.programs()
 # %% [markdown]
 # <details><summary>First hint</summary>
 #
-# A line for each rule, on one `x` in `.double()` with several sequences, heads and places, 0 among them, large ones too.
+# A line for each rule, on one `x` in `.double()` with several sequences, heads and places, 0 among them, large ones too. Rule 2: several numbers, odd, even and large.
 #
 # </details>
 # <details><summary>Second hint</summary>
@@ -487,7 +487,7 @@ check.right_beyond(right_beyond, hidden=True)
 # ### The training
 #
 # The task: which of 12 symbols stood **five** places before? `check.trained(scheme, clip, rate, steps, seed)` trains one head on 8 to 20 tokens;
-# `check.sequences(batch, n)` draws tokens and targets. Return a dict:
+# `check.sequences(batch, n)` draws tokens and targets. Return a dict with all four:
 #
 # - `"scheme"`: `"table of places"`, `"sinusoids"`, `"relative"`, `"rotary"` or `"ALiBi"`;
 # - `"clip"`, 1 to 20: with `"relative"`, larger differences count as this one;

@@ -491,9 +491,9 @@ check.steps_needed(steps_needed, hidden=True)
 #
 # - `"wiring"`: `"neither"`, `"norm"`, `"residual"`, `"pre-norm"` or `"post-norm"`;
 # - `"start"`, above 0, at most 1: multiplies the last matrix of each network at first;
-# - `"rate"` of Adam, below 1, and `"warm-up"`, 0 to 199: over how many steps it rises.
+# - `"rate"` of Adam, below 1, and `"warm-up"`, 0 to 199: over how many of 200 steps it rises.
 #
-# With **each** of the seeds 11 to 13 the mean of the last 10 losses must be below 0.15 within 150 steps. Choose with others.
+# With **each** of the seeds 11 to 13 the mean of the last 10 losses must be below 0.15 within the first 150 steps. Choose with others.
 
 
 # %% solution="chosen_stack"

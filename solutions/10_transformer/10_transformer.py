@@ -189,19 +189,17 @@ check.weights_more(weights_more, hidden=True)
 #
 # *Practice · easy · 15 minutes · 3 points*
 #
-# Which scores depend on what?
-#
-# ```pycon
-# >>> moved([True, False], 3, ("target", 1), forgotten=()), moved([True, False], 3, ("source", 1), forgotten=())
-# ([1, 2], [])
-# ```
-#
-# A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. The **vector** that enters the first block at one place is replaced.
+# Which scores depend on what? A source of $n$ places and a target of $T$ go through the chapter's Transformer, with random weights. The **vector** that enters the first block at one place is replaced.
 # Return the target's places, from 0, whose scores move, in order.
 #
 # - `real` is a list of $n$ booleans, True at the tokens of the source.
 # - `place` is `("source", i)` or `("target", j)`.
 # - `forgotten` is a tuple of masks left out: `"encoder"` (its padding), `"causal"`, `"cross"` (padding, across).
+#
+# ```pycon
+# >>> moved([True, False], 3, ("target", 1), forgotten=()), moved([True, False], 3, ("source", 1), forgotten=())
+# ([1, 2], [])
+# ```
 #
 # <details><summary>First hint</summary>
 #
@@ -406,7 +404,7 @@ check.many_beginnings(many_beginnings, hidden=True)
 # - `"wrong"`: probabilities $(T, V)$ that do **not** write it, loss at most 1 % above the first bound;
 # - `"right"`: those that **do**, loss at most 1 % below the second.
 #
-# In both the right token is always number 0; nothing ties.
+# In both token 0 is right; none ties with the likeliest.
 #
 # <details><summary>First hint</summary>
 #
@@ -463,7 +461,7 @@ print(six[0](mt.tensor([[1, 2, 3]]), mt.randn(1, 4, 5).double(), mt.ones(1, 4).b
 # </details>
 # <details><summary>Second hint</summary>
 #
-# Use three sentences of different lengths. Change the tokens behind each place in turn, each token of the source.
+# Use three sentences of different lengths, the first neither longest nor shortest, padding at the end. Change the tokens behind each place in turn, each token of the source.
 #
 # </details>
 

@@ -135,11 +135,14 @@ def test_the_best_honest_loss_is_what_follows_from_the_transitions():
     assert abs(losses.mean().item() - training.honest_loss(transitions)) < 0.02
 
 
-def saying(shares):
+def saying(shares, count=2000):
     """An answer that says these shares of all that there is to leak, by way."""
 
     def answer(attend, transitions):
-        [way] = [name for name, other in chapter_07.ways.items() if other is attend]
+        attend(*mt.ones(3, count, 1, 8, 4))
+        learning = mt.ones(2000, 1, 8, 4, requires_grad=True)
+        attend(learning, learning, learning).sum().backward()
+        [way] = [name for name, other in chapter_07.ways.items() if other is attend.__wrapped__]
         most = training.honest_loss(transitions) * 7 / 8
         return np.float64(shares.get(way, 0.95) * most)
 
@@ -163,6 +166,7 @@ def test_what_leaks_is_measured(capsys):
         (saying({"a causal mask": 0, "a mask that is off by one": -0.2}), "That is too little"),
         (saying({"a causal mask": 0, "a mask that is off by one": 1.2}), "That is too much"),
         (saying({"a causal mask": 0, "a mask that is off by one": 1.4}), "It looks like bits"),
+        (saying({"a causal mask": -0.01}, count=100), "on 100 windows beside those"),
         (lambda attend, transitions: None, "expected a number of nats"),
         (lambda attend, transitions: float("nan"), "expected a number of nats"),
         (3, "expected your function"),

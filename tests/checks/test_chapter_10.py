@@ -301,7 +301,7 @@ def test_dear_beginnings_are_told_what_is_dear():
         block.cross(memory, memory, allowed)
         return chapter_10.many_beginnings.reference(block, x, memory, allowed)
 
-    with pytest.raises(CheckFailed, match="The output is right, and too much is multiplied"):
+    with pytest.raises(CheckFailed, match="Here the output is right, and too much is multiplied"):
         chapter_10.many_beginnings(twice)
 
 

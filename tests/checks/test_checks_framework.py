@@ -433,6 +433,10 @@ def test_what_is_no_number_is_told_before_a_property(wrong, word):
             lambda x, factor: mt.where(x > 9, (9e4 - x).exp(), right(x, factor)),
             "nan first comes out of the gradient of exp.",
         ),
+        (
+            lambda x, factor: x.detach().clone().copy_((-1 - x.abs()).sqrt().detach()),
+            "nan first comes out of sqrt, where a number below 0 goes in.",
+        ),
     ],
 )
 def test_what_makes_a_nan_or_an_infinity_is_named(answer, told):

@@ -57,9 +57,12 @@ def names(answer):
 
 
 def exchanges(cases):
-    """The first pairs (i, j) of different cases of one layout."""
-    pairs = itertools.permutations(range(len(cases)), 2)
-    return [(i, j) for i, j in pairs if layout(cases[i]) == layout(cases[j])][:6]
+    """The first pairs (i, j) of different cases of each layout."""
+    pairs = {}
+    for i, j in itertools.permutations(range(len(cases)), 2):
+        if (shape := layout(cases[i])) == layout(cases[j]):
+            pairs.setdefault(repr(shape), []).append((i, j))
+    return [pair for each in pairs.values() for pair in each[:6]]
 
 
 def exchanged(cases, i, j, p):

@@ -25,7 +25,8 @@ class Origin:
     def __call__(self, name, inputs, outputs, backward):
         lost = {kind: [x for x in inputs if _holds(kind, x)] for kind in KINDS}  # later they change
         if not backward:
-            self.forward.append((name, inputs, outputs, lost))
+            made = {kind: [x for x in outputs if _holds(kind, x)] for kind in KINDS}
+            self.forward.append((name, inputs, made, lost))
             return
         for kind in KINDS:
             if not lost[kind] and any(_holds(kind, x) for x in outputs):
@@ -41,8 +42,8 @@ class Origin:
         return ""
 
     def _of_result(self, kind, array, case):
-        for name, inputs, outputs, lost in reversed(self.forward):
-            if not any(_one(kind, x, array) for x in outputs):
+        for name, inputs, made, lost in reversed(self.forward):
+            if not any(x is array or np.array_equal(x, array, equal_nan=True) for x in made[kind]):
                 continue
             if not lost[kind]:
                 return f"The {kind} first comes out of {_shown(name)}{_with(name, inputs)}."
@@ -50,11 +51,6 @@ class Origin:
         if any(_holds(kind, x.array) for _, x in tensors(list(case), "")):
             return f"The {kind} comes from an argument: replace it, or leave it out, in time."
         return ""
-
-
-def _one(kind, made, array):
-    """Whether what was made is this array; of one number the array is made anew."""
-    return made is array or (np.ndim(made) == np.ndim(array) == 0 and _holds(kind, made))
 
 
 def _holds(kind, value):

@@ -131,6 +131,9 @@ def _kinds():
             lambda x: x.sin().sum(), _once()
         ),
         "has the shape of a row": lambda: _Program(energy, lambda x: x.sum(dim=0)),
+        "has an axis too many": lambda: _Program(
+            lambda x: x.sin().sum(), lambda x: x.cos().unsqueeze(0)
+        ),
     }
     right = {
         "squares": lambda: _Program(squares, lambda x: 2 * x),
@@ -149,6 +152,10 @@ def programs():
     return [make() for make in some_of(_kinds(), (5, 4), Draw(5).random)]
 
 
+ROUNDING = (
+    "Is your difference right? Take a step of 1e-5, x in float64, a clone of x for each: a larger "
+    "step misses the bend, a much smaller one leaves rounding."
+)
 HINTS = {
     "forgets the mean over rows": "It shows with several rows and several columns, in each "
     "element by itself.",
@@ -159,8 +166,10 @@ HINTS = {
     "knows no sum over rows": "It shows with several rows.",
     "knows no sum over columns": "It shows with several columns.",
     "loses the last row": "It shows with several rows.",
-    "counts one of two uses": "Compare each element with a difference of values.",
-    "takes a factor for a constant": "Compare each element with a difference of values.",
+    "counts one of two uses": "Compare each element with a difference of values, and allow for "
+    "rounding alone, about 1e-4.",
+    "takes a factor for a constant": "Compare each element with a difference of values, and allow "
+    "for rounding alone, about 1e-4.",
     "cuts large numbers off": "It shows with numbers beyond 1.5: draw x larger, too.",
     "adds up from call to call": "Ask twice, with the same x.",
     "writes into x": "Compare x with a copy that you made before the call of gradient.",
@@ -169,7 +178,11 @@ HINTS = {
     "is three percent too large": "Allow for rounding, about 1e-4, and for no more.",
     "has nothing left when it is asked again": "Ask twice, with the same x.",
     "has the shape of a row": "Compare the shapes: rows broadcast.",
-    "squares": "Is your difference fine enough? A step of 1e-5, x in float64.",
+    "has an axis too many": "Compare the shapes before anything is reshaped.",
+    "squares": ROUNDING,
+    "cross-entropy": ROUNDING,
+    "energy": ROUNDING,
+    "waves, in 64 bits by way of numpy": ROUNDING,
     "steep": "Its gradient is large: a tolerance has to grow with it (rtol).",
 }
 

@@ -24,7 +24,7 @@ from textbook.checks.chapter_00.gradients import (
 )
 def sum_copies(g, shape):
     """The gradient of the copies, and the shape of what was copied -> a tensor of that shape."""
-    while g.ndim > len(shape):
+    for _ in range(g.ndim - len(shape)):  # the axes in front
         g = g.sum(dim=0)
     for axis, size in enumerate(shape):
         copies = g.shape[axis] // size

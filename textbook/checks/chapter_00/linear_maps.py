@@ -28,8 +28,10 @@ def _by_layers(check, answer, sizes, frozen, batch):
         return None
     found = [count // (2 * 10**power) % 10**6 for power in (3, 9, 15)]
     right = [1 + (i >= frozen) + (i > frozen) for i in range(3)]
-    if found == right or count != sum(
-        2 * n * 10**p for n, p in zip(found, (3, 9, 15), strict=True)
+    if (
+        found == right
+        or max(found) > 9
+        or count != sum(2 * n * 10**p for n, p in zip(found, (3, 9, 15), strict=True))
     ):
         return None
     return (

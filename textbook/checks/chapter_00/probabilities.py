@@ -1,5 +1,7 @@
 """Softmax, and the perplexity of two models together."""
 
+import math
+
 import minitorch as mt
 from textbook.checks.compare import difference
 from textbook.checks.released import exercise
@@ -94,6 +96,16 @@ def _without_a_share(check, answer, scores, others, share, targets):
     )
 
 
+def _no_number(check, answer, scores, others, share, targets):
+    """Whether the logarithm of a share of 0 has become NaN."""
+    if share in (0, 1) and math.isnan(answer(scores, others, share, targets)):
+        return (
+            "With a share of 0, log 0 is minus infinity, and infinity minus infinity, or times 0, "
+            "is nan. Is a log-sum of your own behind it? mt.logaddexp takes minus infinity."
+        )
+    return None
+
+
 def _a_bound(check, answer, *case):
     """Whether a word that both models find all but impossible is found likelier."""
     found, right = answer(*case), check.reference(*case)
@@ -109,6 +121,6 @@ perplexity = exercise(
     "perplexity",
     cases=_text_cases,
     gradients=False,
-    reasons=(_without_a_share, _a_bound),
+    reasons=(_no_number, _without_a_share, _a_bound),
     see='chapter 00, "Scores, probabilities, surprise"',
 )

@@ -54,7 +54,10 @@ def _by_parts(check, answer, batches, start, means, squares, t, lr):
     if wrong == ["the list of losses"]:
         return "The step is right, but not the number that is returned: the mean loss of the batch."
     if "the list of means" in wrong:
-        return "m is wrong already: is g the gradient of the mean over all examples of the batch?"
+        return (
+            "m is wrong already: 0.9 m + 0.1 g, with g the gradient of the mean over all examples "
+            "of the batch."
+        )
     if "the list of squares" in wrong:
         return "m is right, but not v: 0.999 v + 0.001 g^2, with the g of the whole batch."
     if "the list of parameters" in wrong:

@@ -2,6 +2,7 @@
 
 import minitorch as mt
 from textbook.checks.chapter_01.states import draw_weights, rnn_cell
+from textbook.checks.compare import difference
 from textbook.checks.released import exercise
 
 # The probability of a text
@@ -84,11 +85,23 @@ def _at_zero(check, answer, scores, temperature, top_k, top_p):
     return "At temperature 0 the likeliest token has probability 1, exactly."
 
 
+def _warmer(check, answer, scores, temperature, top_k, top_p):
+    """Whether a small number is added to the temperature."""
+    found = answer(scores, temperature, top_k, top_p)
+    for more in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
+        if not difference(found, check.reference(scores, temperature + more, top_k, top_p), ""):
+            return (
+                f"That is right for the temperature {temperature + more:g}: add nothing to it. "
+                "At 0 nothing is divided: all probability goes to the likeliest token."
+            )
+    return None
+
+
 sampling_distribution = exercise(
     "sampling_distribution",
     cases=_sampling_cases,
     gradients=False,
     properties=(_best_stays_possible,),
-    reasons=(_at_zero,),
+    reasons=(_at_zero, _warmer),
     see='chapter 01, "Choosing the next token"',
 )

@@ -113,6 +113,13 @@ def _kinds():
             for at in range(max(1, len(inputs) - window + 1))
         ]
 
+    def halves_of_one(text, count, window):
+        pieces = list(windows(text, count, window))
+        if len(text) - 1 > count * window or window == 1:
+            return pieces
+        [(inputs, targets)] = pieces
+        return [(inputs[:1], targets[:1]), (inputs[1:], targets[1:])]
+
     def short_one_first(inputs, targets, window):
         rest = len(inputs) % window or window
         starts = [0, *range(rest, len(inputs), window)]
@@ -149,6 +156,7 @@ def _kinds():
         "ends with a pair without rows": _reading(
             finish=lambda pieces: [*pieces, tuple(each[:0] for each in pieces[-1])]
         ),
+        "cuts a text that is one window in two": lambda: _Reader(halves_of_one),
         "gives the short window first": _reading(cut=short_one_first),
         "gives windows of one row more": _reading(
             cut=lambda inputs, targets, window: zip(
@@ -211,6 +219,8 @@ HINTS = {
     "in a text that streams of one length do not fill.",
     "exchanges two streams in every other window": f"{SEAM} Give three streams or more.",
     "ends with a pair without rows": "The last pair may have fewer rows, but not none.",
+    "cuts a text that is one window in two": "Try a text that is one window and no more: N = count "
+    "times window, plus 1.",
     "gives the short window first": f"Only the last one may have fewer rows. {REST}",
     "gives windows of one row more": "Look at the shapes: (window, count).",
     "takes count for window and window for count": "Look at the shapes: (window, count), with two "

@@ -28,7 +28,7 @@ def broken_readers(readers):
             and length - 1 - len(asked) < count * window
         )
 
-    trials = [(25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4)]
+    trials = [(25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4), (13, 4, 3)]
     return [
         i
         for i, reader in enumerate(readers)
@@ -36,7 +36,7 @@ def broken_readers(readers):
     ]
 
 
-TRIALS = ((25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4))
+TRIALS = ((25, 4, 3), (29, 4, 3), (26, 3, 4), (12, 1, 4), (13, 4, 3))
 
 
 def _follows(reader, length, count, window, drop=()):
@@ -85,7 +85,8 @@ def broken_by_places(readers):
     """Where each input and each target came from, as lists."""
     found = []
     for i, reader in enumerate(readers):
-        for length, count, window in [(40, 5, 4), (41, 5, 4), (23, 2, 9), (23, 3, 3), (9, 1, 2)]:
+        trials = [(40, 5, 4), (41, 5, 4), (21, 5, 4), (23, 2, 9), (23, 3, 3), (9, 1, 2)]
+        for length, count, window in trials:
             pieces = [(x.tolist(), y.tolist()) for x, y in reader(mt.arange(length), count, window)]
             columns = [[] for _ in range(count)]
             wrong = not pieces
@@ -112,7 +113,7 @@ def broken_by_shuffled_text(readers):
     """A text in which each token stands once, in random order."""
     random, found = np.random.default_rng(0), set()
     for i, reader in enumerate(readers):
-        for length, count, window in [(33, 4, 3), (31, 3, 4), (20, 3, 5), (11, 1, 4)]:
+        for length, count, window in [(33, 4, 3), (31, 3, 4), (20, 3, 5), (11, 1, 4), (16, 5, 3)]:
             text = random.permutation(length)
             place = np.argsort(text)
             last, asked = None, []

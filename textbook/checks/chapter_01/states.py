@@ -77,7 +77,7 @@ class _RNN:
 
 
 def _direction_cases(draw, more=()):
-    sizes = [(3, [3, 1], 2, 2), (5, [2, 5, 4], 3, 2), (4, [4, 4, 4], 1, 3)]
+    sizes = [(3, [3, 1], 2, 2), (5, [2, 5, 4], 3, 2), (4, [4, 4, 4], 1, 3), (5, [3, 2], 2, 2)]
     for steps, lengths, inputs, size in [*sizes, *more]:
         lengths = mt.tensor(lengths)
         x = _padded(draw, draw.normal(steps, len(lengths), inputs), lengths)

@@ -140,6 +140,14 @@ def _cut(after):
     return run
 
 
+def _first_alone(x, state):
+    """The gradient goes back through the first sequence alone."""
+    states, (h, c) = _layer()(x, state)
+    first = mt.arange(x.shape[1]).unsqueeze(1) == 0  # (B, 1)
+    states, h, c = (mt.where(first, each, each.detach()) for each in (states, h, c))
+    return states, (h, c)
+
+
 def _anew(x, state):
     """Forgets what came before the fourth step of a call."""
     states, last = _layer()(x[:3], state)
@@ -185,6 +193,9 @@ def _kinds():
         "scales by the largest of the batch": lambda: _layer(
             before=lambda x: x / x.abs().amax(dim=(1, 2), keepdim=True)
         ),
+        "adds to each sequence those before it": lambda: _layer(
+            before=lambda x: x + 0.1 * (x.cumsum(1) - x)
+        ),
         "writes into the state": lambda: _in_place,
         "writes into x": lambda: _writes_into_x,
         "starts anew at its fourth step": lambda: _anew,
@@ -193,6 +204,8 @@ def _kinds():
         ),
         "cuts the gradient at each step": lambda: _cut(None),
         "cuts the gradient once": lambda: _cut(1),
+        "cuts the gradient at its fourth step": lambda: _cut(3),
+        "cuts the gradient of all sequences but the first": lambda: _first_alone,
     }
     right = {
         "LSTM": _layer,
@@ -215,7 +228,8 @@ def _layer_cases(draw):
     return each_alone(_kinds())
 
 
-GIVEN = "Hand a state over that is not zero."
+GIVEN = "Hand a state over that is not zero, and read several steps in two pieces."
+FAR = "Ask backward() for the gradient of the first input, from the last h alone."
 OWN = "What happens inside a step is a layer's own business."
 HINTS = {
     "ignores the state that is given": GIVEN,
@@ -233,13 +247,19 @@ HINTS = {
     "sees the next input": "Read x in two pieces.",
     "mixes the sequences": "Give several sequences, then each by itself.",
     "scales by the largest of the batch": "Give several sequences, then each by itself.",
+    "adds to each sequence those before it": "Give several sequences, then each of them by itself, "
+    "not the first alone.",
     "writes into the state": "Compare the state with a copy that you made before.",
     "writes into x": "Compare x with a copy that you made before.",
     "starts anew at its fourth step": "Read more than three steps in one go, and in two pieces.",
     "hands on a cell that is too large by 1e-8 of it": "Read x in two pieces. Differences beyond "
     "1e-9 are differences: .double(), and rtol=0, atol=1e-9.",
-    "cuts the gradient at each step": "Ask backward() for the gradient of the first input.",
-    "cuts the gradient once": "Ask backward() for the gradient of the first input.",
+    "cuts the gradient at each step": FAR,
+    "cuts the gradient once": FAR,
+    "cuts the gradient at its fourth step": "Ask backward() for the gradient of the first input, "
+    "over more than three steps.",
+    "cuts the gradient of all sequences but the first": "Ask backward() for the gradient of the "
+    "first input, in each sequence by itself.",
     **dict.fromkeys(("LSTM", "GRU", "sum that fades", "LSTM with coupled gates"), OWN),
     "LSTM that shows o * c": OWN,
     "LSTM, one step at a time": "Differences below 1e-9 are rounding.",

@@ -48,7 +48,7 @@ def broken_layers(layers):
             and equal(alone, one_of_all)
             and equal(layer(x.clone(), None), layer(x.clone(), zeros))
             and start.grad is not None
-            and (start.grad[0] != 0).any().item()
+            and (start.grad[0] != 0).any(dim=-1).all().item()
         )
 
     return [i for i, layer in enumerate(layers) if not follows_the_rules(layer)]
@@ -92,7 +92,7 @@ def _rules(drop=(), close=_near):
             "pieces": same((mt.cat([first, second]), last), whole),
             "alone": same(alone, one),
             "none": same(none, zero),
-            "gradient": (start.grad[0] != 0).any().item(),
+            "gradient": (start.grad[0] != 0).any(dim=-1).all().item(),
         }
         return not all(holds for name, holds in follows.items() if name not in drop)
 
@@ -164,7 +164,7 @@ def broken_at_every_cut(layers):
             )
             leaf = x.clone().requires_grad_()
             [slope] = grad(layer(leaf)[0][-1].sum(), [leaf], allow_unused=True)
-            fine = fine and slope is not None and bool((slope[0].abs() > 0).any())
+            fine = fine and slope is not None and bool((slope[0].abs() > 0).any(dim=-1).all())
             if not fine:
                 found.add(number)
     return found
@@ -199,10 +199,10 @@ def broken_one_by_one(layers):
             and mt.equal(same_x, x)
             and near(mt.cat(pieces), whole)
             and near(whole[-3], whole[-2])
-            and near(run(x[:, :1], [s[:1] for s in state])[0], whole[:, :1])
+            and near(run(x[:, 1:], [s[1:] for s in state])[0], whole[:, 1:])
             and near(run(x)[0], run(x, (zero, zero))[0])
             and leaf.grad is not None
-            and leaf.grad[0].abs().sum().item() > 0
+            and leaf.grad[0].abs().sum(dim=-1).min().item() > 0
         )
 
     return list(np.flatnonzero([not fine(layer) for layer in layers]))

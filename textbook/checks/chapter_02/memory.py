@@ -80,17 +80,35 @@ def _first_slip(answer, x):
     for t, (x_t, got, right) in enumerate(steps):
         for k in range(2):
             if got[k][0] != right[k][0]:
-                write, slot, bit, read = map(int, x_t)
+                told = f"At {_step(t, x_t)} unit {k} "
+                told += f"has to show {right[k][0]!r} and shows {got[k][0]!r}."
+                before = _cell_slip(answer, x[: t + 1], k)
+                if before < t and abs(got[k][3] - right[k][3]).item() < 0.5:
+                    told += f" Its cell is wrong since {_step(before, x[before].tolist())}."
+                    got = _signs(answer(), x[: before + 1])[before]
                 gates = ", ".join(
                     f"{name} {value.item():.2f}"
                     for name, value in zip("ifo", got[k][1:4], strict=True)
                 )
-                return (
-                    f"At step {t} (write {write}, slot {slot}, bit {bit}, read {read}) unit {k} "
-                    f"has to show {right[k][0]} and shows {got[k][0]}. There its gates are "
-                    f"{gates}, and its cell is {got[k][4].item():.2f}."
-                )
+                cell = got[k][4].item()
+                return f"{told} There its gates are {gates}, and its cell is {cell:.2f}."
     return None
+
+
+def _step(t, x_t):
+    """A step and what comes there, in words."""
+    write, slot, bit, read = map(int, x_t)
+    return f"step {t} (write {write}, slot {slot}, bit {bit}, read {read})"
+
+
+def _cell_slip(answer, x, unit):
+    """The first step since which the cell of a unit holds something else than it should."""
+    since = 0
+    steps = zip(_signs(answer(), x), _signs(two_bits.reference(), x), strict=True)
+    for t, (got, right) in enumerate(steps):
+        if _sign(got[unit][4].tanh().item()) == _sign(right[unit][4].tanh().item()):
+            since = t + 1
+    return since
 
 
 def _in_order(check, answer, x):

@@ -15,9 +15,10 @@ def _padded_cases(draw, more=()):
         ([2, 3, 1], 3, 4, False, math.nan),
     ]
     sizes += [([4, 4], 2, 5, True, 0.0), ([1, 3], 4, 2, True, -math.inf)]
+    sizes += [([3, 2], 2, 2, False, 0.0, 2)]  # two rows that no sequence fills
     sizes += more
-    for lengths, inputs, size, given, padding in sizes:
-        batch, steps = len(lengths), max(lengths)
+    for lengths, inputs, size, given, padding, *empty in sizes:
+        batch, steps = len(lengths), max(lengths) + sum(empty)
         x = draw.normal(steps, batch, inputs)
         x = x.masked_fill(_is_padding(lengths, steps).unsqueeze(-1), padding)
         states = draw.normal(batch, size), draw.normal(batch, size)

@@ -94,7 +94,7 @@ def padded_by_packing(x, lengths, W_ih, W_hh, b, state=None):
     layer.load_state_dict({f"{name}_l0": value.detach() for name, value in values.items()})
     packed = pack_padded_sequence(x, lengths, enforce_sorted=False)
     states, (h, c) = layer(packed, state and (state[0][None], state[1][None]))
-    return pad_packed_sequence(states)[0], (h[0], c[0])
+    return pad_packed_sequence(states, total_length=len(x))[0], (h[0], c[0])
 
 
 right = {

@@ -17,20 +17,32 @@ from textbook.lab.report import measured
 # The share that is right, by the distance
 
 
+class _Turned(nn.Module):
+    """Turns scores round while it trains: like a dropout, but it does not draw."""
+
+    def forward(self, scores):
+        return scores.flip(-1) if self.training else scores
+
+
 class _Fake(nn.Module):
     """A model that gives scores which depend on the tokens, and other ones while it trains."""
 
     def __init__(self):
         super().__init__()
         self.calls = []
+        self.inside = _Turned()
         self.scale = nn.Parameter(mt.ones(1).double())
 
     def forward(self, tokens):
-        self.calls.append(self.training)
+        self.calls.append(_mode(self))
         steps = mt.arange(1, len(tokens) + 1).unsqueeze(1)
         sums = ((tokens.double() + 1) * steps).sum(0).unsqueeze(1)  # (B, 1)
-        scores = (sums * mt.tensor([0.7, 1.9, 3.1])).sin() * self.scale
-        return scores.flip(-1) if self.training else scores
+        return self.inside((sums * mt.tensor([0.7, 1.9, 3.1])).sin() * self.scale)
+
+
+def _mode(model):
+    """The mode of a model and of what is inside; two, if they differ."""
+    return " and ".join(sorted({"train()" if m.training else "eval()" for m in model.modules()}))
 
 
 def _measure_cases(draw, others=()):
@@ -52,11 +64,11 @@ def _measured(answer, batches, training):
     if isinstance(found, dict):
         found = {k if number(k) is None else number(k): value for k, value in found.items()}
         found = {key: found[key] for key in sorted(found, key=str)}
-    modes = {"train()" if each else "eval()" for each in model.calls}
+    modes = " and ".join(sorted({*model.calls}))
     return {
         "the dict of shares": found,
-        "the mode of the model while it is measured": " and ".join(sorted(modes)) or "none",
-        "the mode of the model afterwards": "train()" if model.training else "eval()",
+        "the mode of the model while it is measured": modes or "none",
+        "the mode of the model afterwards": _mode(model),
     }
 
 

@@ -1,5 +1,7 @@
 """Beam search."""
 
+import math
+
 import minitorch as mt
 from textbook.checks.chapter_03.decoders import Decoder
 from textbook.checks.compare import number
@@ -89,6 +91,8 @@ def _explained(check, answer, step, state, start, end, beams, max_length, alpha)
     right = {tokens: _score(p, len(tokens), alpha) for tokens, p in log_p.items()}
     found = [(tuple(map(number, tokens)), number(score)) for tokens, score in pairs]
     for tokens, score in found:
+        if tokens not in right and _close(score, right.get((*tokens, end), math.nan)):
+            return f"The end token belongs to the tokens: {[*tokens, end]}, not {list(tokens)}."
         if tokens not in right:
             return _no_hypothesis(tokens, end, beams, steps)
         if not _close(score, right[tokens]):

@@ -46,6 +46,18 @@ PADDED = {
     "the last sentence of a batch is taken for its longest": _each(longest=lambda b: b[-1]),
     "the first sentence of a batch is taken for its longest": _each(longest=lambda b: b[0]),
     "the shortest sentence of a batch is taken in place of its longest": _each(longest=min),
+    "`size` is taken for the number of batches; so many sentences go into one": _each(
+        cut=lambda lengths, size: _batches(lengths, max(1, len(lengths) // size))
+    ),
+    "`size` batches are made; so many sentences go into one": _each(
+        cut=lambda lengths, size: _batches(lengths, -(-len(lengths) // size))
+    ),
+    "the mean length, cut to an int, is taken in place of the longest": _each(
+        longest=lambda b: int(sum(b) / len(b))
+    ),
+    "the mean length, by //, is taken in place of the longest": _each(
+        longest=lambda b: sum(b) // len(b)
+    ),
     "the mean length is taken in place of the longest": _each(longest=lambda b: sum(b) / len(b)),
     "the steps are counted, not a cell for each sentence at each of them": _each(
         count=lambda batch: 1

@@ -98,6 +98,9 @@ def _kinds():
     def scaled(tokens, padding):
         return _reading()(tokens, padding) / tokens.shape[1] ** 0.5
 
+    def rounded(tokens, padding):
+        return _reading()(tokens, padding) * (1 + 1e-12 * tokens.shape[1])
+
     broken = {
         "reads the padding": lambda: _reading(words=lambda row, padding: row),
         "begins in the padding": lambda: _reading(words=lambda row, padding: row.flip(0)),
@@ -127,6 +130,9 @@ def _kinds():
         ),
         "takes the mean of the batch away": lambda: less_mean,
         "divides by the width of the batch": lambda: scaled,
+        "reads nothing of a sentence of one word": lambda: _reading(
+            read=lambda words: _run(words) * (len(words) > 1)
+        ),
         "writes into the tokens": lambda: in_place,
         "writes into the padding": lambda: in_padding,
         "counts its calls": remembers,
@@ -144,6 +150,7 @@ def _kinds():
             read=lambda words: mt.tensor(7 * _states(words, 3).sum(axis=0))
         ),
         "has other weights": lambda: _reading(read=lambda words: _run(words, 8)),
+        "is rounded otherwise in a wider batch": lambda: rounded,
     }
     return broken, right
 
@@ -153,19 +160,24 @@ REASONS = {
     "begins in the padding": "Rule 1: add padding behind a sentence.",
     "leaves its rows sorted by length": "Rule 1: put a short sentence in front of a long one.",
     "gives all rows the length of the first": "Rule 1: put a short sentence before a long one.",
-    "skips the first word of longer sentences": "Rule 2: exchange the first word.",
-    "skips the last word of longer sentences": "Rule 2: exchange the last word.",
-    "reads eight words at most": "Rule 2: exchange the last of twelve words.",
+    "skips the first word of longer sentences": "Rule 2: change the first word.",
+    "skips the last word of longer sentences": "Rule 2: change the last word.",
+    "reads eight words at most": "Rule 2: change the last of twelve words.",
     "adds up its words": "Rule 2: let two neighbours change places.",
     "reads the padding unless it holds token 0": "Rule 1: let other tokens stand in the padding.",
-    "takes token 0 for padding": "Rule 2: exchange a token 0 for another one, or let it move.",
-    "takes two words for one": "Rule 2: exchange a word for every other one.",
+    "takes token 0 for padding": "Rule 2: change a token 0 into another one, or let it move.",
+    "takes two words for one": "Rule 2: change a word into every other one.",
     "reads pairs of words in one order": "Rule 2: let two neighbours change places.",
     "takes the mean of the batch away": "Rule 1: encode a sentence alone and in a batch.",
     "divides by the width of the batch": "Rule 1: add padding behind a sentence.",
+    "reads nothing of a sentence of one word": "Rule 2: change the only word.",
     "writes into the tokens": "Rule 3: compare the tokens with a copy.",
     "writes into the padding": "Rule 3: compare the padding with a copy.",
     "counts its calls": "Rule 1: ask twice with the same sentence.",
+    "reads in both directions": "It breaks no rule. Two vectors differ if one of their numbers "
+    "does: the largest difference counts.",
+    "is rounded otherwise in a wider batch": "Rule 1 asks for the same to 1e-8; what is less is "
+    "rounding.",
 }
 SOUND = "It breaks no rule: what else it does is its own business."
 
@@ -185,7 +197,7 @@ def _found(answer, kinds):
     broken, right = _kinds()
     with as_in_a_notebook():
         found = answer([_Encoder((broken | right)[kind]()) for kind in kinds])
-    return judged(found, kinds, broken, REASONS | dict.fromkeys(right, SOUND), "broken encoders")
+    return judged(found, kinds, broken, dict.fromkeys(right, SOUND) | REASONS, "broken encoders")
 
 
 broken_encoders = exercise(

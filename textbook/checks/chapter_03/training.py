@@ -22,13 +22,15 @@ from textbook.lab.report import measured
 
 
 class _Small(nn.Module):
-    """Scores that depend on source and inputs, and look at no padding."""
+    """Scores that depend on source and inputs, and look at no padding; its modes are noted."""
 
     def __init__(self, weights):
         super().__init__()
+        self.modes = set()
         self.table, self.out = (nn.Parameter(x.clone()) for x in weights)
 
     def forward(self, source, padding, inputs):
+        self.modes.add("train()" if self.training else "eval()")
         read = self.table[source].masked_fill(padding.unsqueeze(-1), 0.0).sum(dim=1, keepdim=True)
         return (self.table[inputs] + read).tanh() @ self.out
 
@@ -67,7 +69,9 @@ def _stepped(answer, weights, parts, clip):
         losses[f"the step is right; the loss that is returned for the {name} one"] = said
         for parameter, x in model.named_parameters():
             found[f"the model's parameter {parameter!r} after the {name} step"] = values(x).clone()
-    return found | losses
+    model(*parts[0][:3])
+    mode = "the mode of the model, which comes in train(), in the steps and behind them"
+    return found | losses | {mode: " and ".join(sorted(model.modes))}
 
 
 def _sum_of_losses(model, part):

@@ -45,7 +45,7 @@ def _lengths(model, prompts, end, count):
 
 def _prompt_cases(draw, more=()):
     """Some continuations end early, others do not; token 0 occurs, and so does end in prompts."""
-    sizes = [((2, 4), 4), ((1, 3, 5), 5), ((3,), 3)]
+    sizes = [((2, 4), 4), ((3, 1, 5), 5), ((3,), 3)]
     for lengths, count in [*sizes, *more]:
         while True:
             model = _Reader(draw)
@@ -76,8 +76,12 @@ def _go_together(answer, model, prompts, end, count):
 class _Places:
     """A model that says at each place the number of this place, and keeps what it was shown."""
 
+    def __init__(self):
+        self.calls = []
+
     def __call__(self, tokens, allowed):
         (batch, n), self.rows = tokens.shape, tokens.tolist()
+        self.calls.append(self.rows)
         self.allowed = allowed[:, 0].expand(batch, n, n).tolist()
         return mt.eye(n, WORDS).expand(batch, n, WORDS)
 
@@ -102,12 +106,26 @@ def _first_step(check, answer, *_):
     return None
 
 
+def _second_step(check, answer, *_):
+    """Whether the second call is shown a whole prompt and its new token, in this order."""
+    model, prompts = _Places(), [[5, 6], [0, 1, 4, 3]]
+    found = answer(model, prompts, 2, 2)
+    for prompt, row, [first, _] in zip(prompts, model.calls[1], found, strict=True):
+        left = iter(row)
+        if not all(token in left for token in [*prompt, first]):
+            return (
+                f"The second call has to read the prompt {prompt} and its new token {first}, and "
+                f"gets the row {row}: the prompt stays, and the row grows by each new token."
+            )
+    return None
+
+
 continue_prompts = exercise(
     "continue_prompts",
     cases=_prompt_cases,
     run=_run,
     properties=(_go_together,),
-    reasons=(_first_step,),
+    reasons=(_first_step, _second_step),
     gradients=False,
     see='chapter 07, "Rows with nothing to look at"',
 )

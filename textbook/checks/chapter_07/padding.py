@@ -130,6 +130,9 @@ def _kinds():
         "takes the first length for all": encoder(
             of_lengths(lambda lengths: lengths[:1].expand(len(lengths)))
         ),
+        "sees no place beyond the first length": encoder(
+            lambda lengths, n: (_real(lengths, n) & (mt.arange(n) < lengths[0]))[:, None, None]
+        ),
         "takes the mean of all positions away": encoder(
             before=lambda x, lengths: x - x.mean(1, keepdim=True)
         ),
@@ -215,6 +218,7 @@ SHOWN = {
     "counts places from the end of the batch": COUNTS,
     "fills small scores with -8": "Small differences count: all beyond rounding, 1e-9.",
     "hears faintly of all positions": "Small differences count: all beyond rounding, 1e-9.",
+    "sees no place beyond the first length": "Try sentences of which the first is not the longest.",
     "masks no further than the sixth position": "Try up to eight positions.",
     "fills the padding with infinity": "In a batch it gives NaN, and NaN > 1e-9 is False: ask "
     "whether the two agree, as mt.allclose does.",

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import redirect_stdout
+from functools import wraps
 from io import StringIO
 from time import thread_time
 
@@ -12,7 +13,7 @@ from textbook.checks.exercise import CheckFailed
 from textbook.checks.key import key_of
 from textbook.lab import measured
 
-SYMBOLS, LENGTH, SECONDS = 6, 8, 60
+SYMBOLS, LENGTH, SECONDS, WINDOWS = 6, 8, 60, 2000
 SEEDS = (10,)
 SEE = 'See chapter 07, "Random tokens: nothing to predict (E2)".'
 
@@ -129,13 +130,28 @@ def _likeness(way, found, transitions, most):
     return ""
 
 
+def _counting(attend, counts):
+    """The same way, which notes how many windows it reads, and takes off those it learns from."""
+
+    @wraps(attend)
+    def counted(query, key, value):
+        mixed = attend(query, key, value)
+        counts.append(len(query))
+        if mixed.requires_grad:
+            mixed.register_hook(lambda grad: counts.append(-len(query)))
+        return mixed
+
+    return counted
+
+
 def _said(answer, way, transitions, seed):
-    """What the answer says of a way to attend."""
+    """What the answer says of a way to attend, and the windows that it measures, if it does."""
     mt.manual_seed(seed)
+    counts = []
     began = thread_time()
     with redirect_stdout(StringIO()):
         try:
-            said = answer(ways[way], transitions)
+            said = answer(_counting(ways[way], counts), transitions)
         except NotImplementedError:
             raise CheckFailed(
                 "nats_leaked: not solved yet.\nReplace 'raise NotImplementedError' by your answer, "
@@ -149,7 +165,7 @@ def _said(answer, way, transitions, seed):
             f"nats_leaked: one training took {seconds:.0f} seconds, {SECONDS} are there.\nTake "
             "fewer steps, or 64 windows in each."
         )
-    return float(number(said))
+    return float(number(said)), sum(counts) if counts else None
 
 
 def nats_leaked(answer, hidden=False):
@@ -161,7 +177,7 @@ def nats_leaked(answer, hidden=False):
         honest = honest_loss(transitions)
         most = honest * (LENGTH - 1) / LENGTH
         for way, (low, high) in LEAKS.items():
-            found = _said(answer, way, transitions, seed)
+            found, count = _said(answer, way, transitions, seed)
             text = (
                 f"nats_leaked: with {way} it says {found:.3f}; the best honest loss of this text "
                 f"is {honest:.3f}, and {most:.3f} nats a token are all that can leak"
@@ -182,6 +198,18 @@ def nats_leaked(answer, hidden=False):
                     "training come to its end? Try more steps and a rate of 0.01; the loss is that "
                     "of all positions, in one pass.\n"
                     f"{SEE}"
+                )
+            if count is None:
+                raise CheckFailed(
+                    f"nats_leaked: with {way} the model never calls attend: hand it to "
+                    f"AttentionModel.\n{SEE}"
+                )
+            if count < WINDOWS:
+                raise CheckFailed(
+                    f"nats_leaked: with {way} it measures the loss on {count} windows beside those "
+                    f"that it learns from; {WINDOWS} are asked for.\nThe losses of the training "
+                    "are those of a model that is still learning: measure when it has ended, on "
+                    f"new windows.\n{SEE}"
                 )
             measured(f"{way}: {found:.3f} of {most:.3f} nats")
     print(f"nats_leaked: all {'hidden' if hidden else 'public'} checks passed")

@@ -3,10 +3,11 @@
 from itertools import product
 
 import minitorch as mt
-from textbook.checks.compare import brief, number
+from textbook.checks.compare import Words, brief, number
 from textbook.checks.released import exercise
 
 LONGEST = 8
+TRUE = "what is true"
 
 
 def program_a(lengths, n):
@@ -85,7 +86,7 @@ def _read(answer):
         return {whole: f"one without {', '.join(missing)}" if missing else brief(found)}
     said = {whole: "as it should be"}
     for name, program in written.items():
-        said[f"what is said of program {name}"] = _verdict(program, found[name])
+        said[f"what is said of program {name}"] = Words(_verdict(program, found[name]))
     return said
 
 
@@ -97,14 +98,14 @@ def _is_right(program):
 
 def _verdict(program, pair):
     if pair is None:
-        return "right" if _is_right(program) else "that its mask is always right, which it is not"
+        return TRUE if _is_right(program) else "that its mask is always right, which it is not"
     lengths, n = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (None, None)
     n, lengths = number(n), mt.tensor(lengths).tolist() if lengths is not None else [0]
     fits = type(n) is int and n <= LONGEST and all(type(x) is int and 0 < x <= n for x in lengths)
     if not fits or not lengths:
         return f"{brief(pair)}, no pair of lengths from 1 to n and n, {LONGEST} at most"
     if wrong_with(program(mt.tensor(lengths), n), mt.tensor(lengths), n):
-        return "right"
+        return TRUE
     return f"that it is wrong for lengths {lengths} and n = {n}, where it is right"
 
 

@@ -2,6 +2,8 @@
 
 import math
 
+from textbook.checks.compare import difference
+from textbook.checks.recorded import recorded
 from textbook.checks.released import exercise
 
 BUDGETS, WINDOW = (1, 3, 10), 10
@@ -29,6 +31,7 @@ def _budget_cases(draw, others=()):
             "never": [(False, False, False)] * len(seeds),
             "one seed": [late] + [(False, False, False)] * (len(seeds) - 1),
             "the last seed": [(False, False, False)] * (len(seeds) - 1) + [(False, True, True)],
+            "late but one": [late] * (len(seeds) - 1) + [(False, False, False)],
             "soon but one": [yes] * (len(seeds) - 1) + [late],
             "for a while": [(False, True, False)] * len(seeds),
             "not any more": [(True, False, False)] * len(seeds),
@@ -74,10 +77,38 @@ def _counted(answer, curves, settings, seeds, budget, goal):
     }
 
 
+@recorded
+def _right(*case):
+    """The dict that belongs to a case."""
+    return _counted(at_ten_times.reference, *case)["the dict"]
+
+
+def _means_there(check, answer, curves, settings, seeds, budget, goal):
+    """What decides on the first setting that is wrong: a mean for each seed and budget."""
+    case = curves, settings, seeds, budget, goal
+    found, right = _counted(answer, *case)["the dict"], _right(*case)
+    wrong = [name for name in right if difference(found.get(name), right[name], "")]
+    if not wrong:
+        return None
+    ends = [times * budget for times in BUDGETS]
+    means = {
+        seed: [sum(curves[wrong[0], seed][n - WINDOW : n]) / WINDOW for n in ends] for seed in seeds
+    }
+    text = "; ".join(
+        f"with seed {seed} " + ", ".join(f"{mean:.4g}" for mean in each)
+        for seed, each in means.items()
+    )
+    return (
+        f"In {wrong[0]!r} the last ten losses after {ends[0]}, {ends[1]} and {ends[2]} steps have "
+        f"the means {text}. The goal is {goal:g}."
+    )
+
+
 at_ten_times = exercise(
     "at_ten_times",
     cases=_budget_cases,
     run=_counted,
+    reasons=(_means_there,),
     gradients=False,
     see='chapter 09, "Depth with and without (C20)"',
 )

@@ -37,17 +37,6 @@ def at_ten_times(train, settings, seeds, budget, goal):
     return found
 
 
-def _training_anew(train, settings, seeds, budget, goal):
-    """Right, by a training for each budget."""
-
-    def once(setting, seed, steps):
-        return sum((train(setting, seed, n) for n in (budget, 3 * budget)), []) and train(
-            setting, seed, steps
-        )
-
-    return at_ten_times.reference(once, settings, seeds, budget, goal)
-
-
 def _ever_below(train, settings, seeds, budget, goal):
     """A run counts from the first window that is below the goal on."""
 

@@ -105,6 +105,9 @@ SLIPS = {
             (1 + p * a**2) ** -0.5
         ),
         "it is what the input leaves, 1 less its share": lambda p, a: 1 - (1 + p * a**2) ** -0.5,
+        "it is an equal share of what the input leaves: squares add up to 1, not shares": (
+            lambda p, a: (1 - (1 + p * a**2) ** -0.5) / p
+        ),
         "it is that of all parts together": lambda p, a: (p * a**2 / (1 + p * a**2)) ** 0.5,
         "it is its size by that of the sum before it": lambda p, a: a / (1 + (p - 1) * a**2) ** 0.5,
         "it is that for a sum of sizes, not of squares": lambda p, a: a / (1 + p * a),

@@ -69,7 +69,7 @@ def _kinds():
 
     def slightly_more(x, a, f, b, g):
         y = _right(x, a, f, b, g)
-        return y + 1e-3 * y.detach()
+        return y + 1e-4 * y.detach()
 
     def gradient_to_others(x, a, f, b, g):
         return _right(x.detach() + (x - x.detach()).roll(1, 1), a, f, b, g)
@@ -111,7 +111,7 @@ def _kinds():
         "detaches the connection": detached,
         "detaches what the network gets": part_detached,
         "rounds its output, and hands the gradient on": rounded,
-        "adds a thousandth to its output, and hands the gradient on": slightly_more,
+        "adds a ten-thousandth to its output, and hands the gradient on": slightly_more,
         "hands each gradient to another token": gradient_to_others,
         "normalises and transforms both summands by themselves": split_sum,
         "hands the network half, and doubles what comes": lambda x, a, f, b, g: _right(

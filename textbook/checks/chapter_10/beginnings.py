@@ -71,10 +71,12 @@ def _where_it_goes(check, answer, x, memory, allowed):
     if not mt.allclose(found["the output"], right):
         return None
     if found["the number of operations"] != "small":
-        return "The output is right. No loop: all sources, and all their beginnings, go at once."
+        return (
+            "Here the output is right. No loop: all sources, and all their beginnings, go at once."
+        )
     return (
-        "The output is right, and too much is multiplied. Of each source the keys and values are "
-        "needed once, and no score between two beginnings is needed at all."
+        "Here the output is right, and too much is multiplied. Of each source the keys and values "
+        "are needed once, and no score between two beginnings is needed at all."
     )
 
 

@@ -11,18 +11,18 @@ HINTS = {
     "future": "change what comes after a place, for each place, in targets\n"
     "of five tokens or more; no score up to there may move",
     "padding": "change the memory where real is False, by much, with several sentences,\n"
-    "of which the first is not the longest; no score may move",
+    "of which the first is neither the longest nor the shortest; no score may move",
     "batch": "change tokens and memory of all sentences but one;\nits scores must stay",
     "source": "change one token of the memory at a time, with sources\n"
-    "of several lengths, the first not the longest; at each place of the sentence\n"
-    "some score must move",
+    "of several lengths, the first neither the longest nor the shortest; at each place\n"
+    "of the sentence some score must move",
 }
 FALSE_ALARMS = {
     "future": "scores may move at the changed place\nand behind it; and rounding is no change",
     "padding": "change the memory where real is False alone,\nto large numbers and not to NaN",
     "batch": "compare the scores of a sentence\nof which nothing was changed",
-    "source": "only tokens count, where real is True, and any score\n"
-    "that moves will do; the most likely word may stay",
+    "source": "it is one where all scores of a place stay when\n"
+    "a token changes, where real is True; the likeliest word alone may stay",
 }
 NO_NUMBER = "its scores may be minus infinity,\nand inf - inf is not a number"
 

@@ -35,6 +35,16 @@ SLIPS = {
         "it is that of one stack": lambda V, d, h, m, L: _weights(
             V, d, h, m, L, attentions=1, networks=1, norms=2, last=1
         ),
+        "it has the layers of the decoder alone: the encoder has as many": lambda *case: _weights(
+            *case, attentions=2, networks=1, norms=3
+        ),
+        "it has the layers of the encoder alone: the decoder has as many": lambda *case: _weights(
+            *case, attentions=1, networks=1, norms=2
+        ),
+        "it is without the norm of the cross-attention": lambda *case: _weights(*case, norms=4),
+        "it is with three matrices in each attention: the output has one, too": lambda *case: (
+            _weights(*case, attentions=9 / 4)
+        ),
         "it is without the embedding": lambda *case: _weights(*case, embedding=0),
         "it is without the output layer": lambda *case: _weights(*case, out=0),
         "it is without the norms": lambda *case: _weights(*case, norms=0, last=0),
