@@ -577,6 +577,8 @@ def test_of_a_low_rank_adapter_the_large_matrix_is_hatched_and_the_thin_ones_are
     assert sizes == [[1, 1], [0.25, 1], [1, 0.25]]
     assert [bool(patch.get_hatch()) for patch in axes.patches] == [True, False, False]
     assert {"64 numbers stay", "32 learn"} <= {label.get_text() for label in axes.texts}
+    # without an equals sign: W + RS is not R times S
+    assert "=" not in {label.get_text() for label in axes.texts}
 
 
 def test_words_that_speak_for_the_same_digits_are_joined():

@@ -198,7 +198,7 @@ def distances(panels, cases):
         ends = {"arrowstyle": "<->", "color": EDGE, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", (after[0], -0.55), (after[1], -0.55), arrowprops=ends)
         axes.text(sum(after) / 2, -0.62, note, ha="center", va="top", fontsize=9)
-        axes.set(xlim=(-26.5, -13.5), ylim=(-1.3, 1.4), title=title, xlabel="log p")
+        axes.set(xlim=(-26.5, -13.5), ylim=(-1.55, 1.4), title=title, xlabel="log p")
         axes.set(xticks=range(-25, -14, 5), yticks=[0, 1], yticklabels=["after", "before"])
         axes.grid(False)
         axes.spines["left"].set_visible(False)
@@ -206,23 +206,24 @@ def distances(panels, cases):
 
 
 def low_rank(axes, width, rank):
-    """To scale: a square matrix that stays, plus a product of a tall and a flat one that learn."""
+    """To scale: a square matrix that stays, plus the product of a tall and a flat one that learn.
+
+    The product stands where the rows of the tall one meet the columns of the flat one.
+    """
     thin = rank / width
     look = {"facecolor": ORANGE, "edgecolor": EDGE}
     rectangle(axes, 0, 0, 1, 1, facecolor=BLUE, edgecolor=EDGE, hatch="//")
-    axes.plot([1.5, 2.5, 2.5, 1.5, 1.5], [0, 0, 1, 1, 0], color=EDGE, linewidth=1, linestyle="--")
-    rectangle(axes, 3, 0, thin, 1, **look)
-    rectangle(axes, 3.5, 0.5 - thin / 2, 1, thin, **look)
+    axes.plot([2, 3, 3, 2, 2], [0, 0, 1, 1, 0], color=EDGE, linewidth=1, linestyle="--")
+    rectangle(axes, 1.95 - thin, 0, thin, 1, **look)
+    rectangle(axes, 2, 1.05, 1, thin, **look)
     style = {"ha": "center", "va": "center", "fontsize": 12}
-    signs = ((1.25, "+"), (2, "$RS$"), (2.75, "="), (3.25, r"$\cdot$"))
-    for x, sign in signs:
+    for x, sign in ((1.35, "+"), (2.5, "$RS$")):
         axes.text(x, 0.5, sign, **style)
     axes.text(0.5, 0.5, "$W$", bbox={"fc": BLUE, "ec": "none", "pad": 2}, **style)
-    axes.text(3.03, 1.12, "$R$", **style)
-    axes.text(4, 0.68, "$S$", **style)
+    axes.text(1.85 - thin, 0.5, "$R$", **style)
+    axes.text(2.5, 1.17 + thin, "$S$", **style)
     small = style | {"fontsize": 9}
-    axes.text(0.5, -0.2, f"{width**2:,} numbers stay", **small)
-    axes.text(2, -0.2, "as large as $W$", **small)
-    axes.text(3.7, -0.2, f"{2 * width * rank:,} learn", **small)
-    axes.set(xlim=(-0.2, 4.7), ylim=(-0.35, 1.25), aspect="equal")
+    axes.text(0.5, -0.15, f"{width**2:,} numbers stay", **small)
+    axes.text(2.5, -0.15, f"{2 * width * rank:,} learn", **small)
+    axes.set(xlim=(-0.1, 3.1), ylim=(-0.25, 1.3 + thin), aspect="equal")
     axes.axis("off")
