@@ -1794,8 +1794,8 @@ if best_sizes.full:
 # | 9e10 | 20,400 to 31,800 |
 # | 2.7e11 | 34,500 to 49,400 |
 #
-# Two papers asked the same at far larger budgets, and found exponents as far apart as 0.73 and 0.46 (side road). Ours has
-# twenty runs a seed.
+# Two papers asked the same at far larger budgets, and found exponents as far apart as 0.73 and 0.46: it hung on what
+# was counted and how it was tuned (side road). They had hundreds of runs, ours are twenty a seed.
 
 # %% evidence
 # Tokens for each weight of four published models: table
@@ -1962,8 +1962,8 @@ measured(
 large(max(own_best["longest copy"], key=len).strip())
 
 # %% [markdown]
-# The form comes first: after 400 steps there are speakers and short lines, and words that are none (*airit*). Later the words
-# are whole, and no whole thought lasts. Is it copied? The last
+# The form comes first: after 400 steps there are speakers and short lines, and words that are none (*airit*). At the end the
+# words are whole, and no thought lasts. Is it copied? The last
 # line is the longest stretch, of all three texts that it wrote, that stands in the plays, too. What it copies is what
 # everybody in these plays says. With a short text that changes. It is learned by heart, and the loss on anything new turns
 # round (side road, E7). So keep the last tenth aside, and stop where the loss there no longer falls.
@@ -2261,8 +2261,8 @@ if unread.full:
 # %% [markdown]
 # What to see: two talks, asked of five models in each half, none picked. Pale is the surprise: the answer is in the language
 # that was asked for, and it is a wrong number. A hundred conversations teach what *german* means, with reading or without.
-# Both halves know what *that* is: the number just said, even where it was wrong. What they do not teach well is the numbers.
-# (Our guess: they hold too few of them.) Asked 300 new conversations, a model that begins from random weights has a third of
+# In both halves *that* is mostly the number just said, even where it was wrong (*quarante six*, then *quarante sept*). What a
+# hundred conversations do not teach well is the numbers. (Our guess: they hold too few of them.) Asked 300 new conversations, a model that begins from random weights has a third of
 # its answers right, and one that has read nearly two thirds. These shares are kinder than the figure: there each request
 # follows the *right* earlier answers, while in the talks a model goes on from its own. So a first mistake drags the next
 # answers with it, as in the fourth row of the first talk.
