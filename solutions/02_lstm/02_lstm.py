@@ -492,15 +492,15 @@ check.right_by_distance(right_by_distance, hidden=True)
 # %% [markdown]
 # ### The training
 #
-# Two marks stand in noise; at the end the network names the **second**. `check.trained(network, bias, rate, steps, seed)`
+# Two marks stand in noise; the network names the **second**. `check.trained(network, bias, rate, steps, seed)`
 # trains on 6 to 24 tokens; `check.sequences(steps, batch)` draws tokens, answers and distances. Return a dict:
 #
 # - `"network"`: `"RNN"`, `"GRU"` or `"LSTM"`;
-# - `"bias"`, from -10 to 10: at the start, of the LSTM's forget gate or the GRU's update gate;
+# - `"bias"`, from -10 to 10, with which the LSTM's forget or GRU's update gate begins;
 # - `"rate"`, below 1 (it falls to zero), and `"steps"`, at most 300.
 #
-# Measured are streams of up to 72 tokens: in each group up to 49, 90 % have to be right with **each** of the seeds 11 to 13 (use others).
-# Try rates far above the usual ones.
+# Measured are streams of up to 72 tokens: in each group up to 49, 90 % must be right with **each** of the seeds 11 to 13. Try other seeds,
+# and rates far above the usual.
 
 
 # %% solution="chosen_memory"
