@@ -772,9 +772,9 @@ memory.holds(
 
 # %% [markdown]
 # What to see: on the left the slopes differ, 2 against 1. On the right tiles rise with the square, as their FLOPs do.
-# All at once is faster up to 2,048 tokens; then it rises faster than the square, and at 4,096 tiles win.
+# All at once is faster up to 2,048 tokens. But from 1,024 on it rises faster than the square, and at 4,096 tiles win.
 #
-# Do tiles save time, then? Each mark is one call, the first of its length. Let us call both ways three times.
+# Do tiles save time, then? Each time is that of one call, the first of its length. Let us call both ways three times.
 
 # %% evidence
 # The first call and the calls after it
