@@ -743,6 +743,19 @@ def test_the_text_is_cut_to_scale():
     assert "open half: you choose by this" in texts(axes)
 
 
+def test_of_the_racing_block_attention_and_network_alone_are_grey():
+    _, axes = subplots()
+    race.blocks(axes)
+    boxes = [text for text in axes.texts if text.get_bbox_patch() and text.get_text() != "+"]
+    colors = [text.get_bbox_patch().get_facecolor() for text in boxes]
+    grey = [
+        text.get_text() for text, color in zip(boxes, colors, strict=True) if color == colors[0]
+    ]
+    old = ["layer norm", "attention", "four heads of 32", "layer norm", "network", "ReLU"]
+    assert grey == [*old, "attention", "network"]
+    assert len(boxes) == len(grey) + 10
+
+
 def test_a_runner_stands_at_its_loss_and_says_among_how_many_letters_it_is_unsure():
     _, axes = subplots()
     race.lanes(axes, [("counts", np.log(10), COLORS[0]), ("elsewhere", np.log(5), None)], 65)
@@ -760,6 +773,13 @@ def test_scores_cross_the_bridge_four_times_unless_they_come_by_tiles():
         arrows = [label.arrow_patch for label in axes.texts if getattr(label, "arrow_patch", None)]
         assert sum(arrow.get_linewidth() > 3 for arrow in arrows) == squares
     assert "scores of a tile" in texts(panels[1])
+
+
+def test_tiles_before_the_one_at_work_are_done():
+    _, axes = subplots()
+    mixers.tiles(axes, count=3, row=1, column=2)
+    colors = [patch.get_facecolor() for patch in axes.patches]
+    assert [colors.count(color) for color in dict.fromkeys(colors)] == [5, 1, 3]
 
 
 def test_what_is_read_for_a_token_is_weights_and_cache():

@@ -100,9 +100,8 @@ def tiles(axes, count=4, row=1, column=2):
     """Scores cut into tiles: those of one block of queries, done, at work, and still to come."""
     for i in range(count):
         for j in range(count):
-            color = "white"
-            if i == row:
-                color = "0.8" if j < column else COLORS[5] if j == column else "0.96"
+            at = (i, j)
+            color = "0.8" if at < (row, column) else COLORS[5] if at == (row, column) else "0.96"
             _box(axes, j, count - 1 - i, 0.94, 0.94, color)
     middle = count - 0.5 - row
     axes.text(-0.3, middle, "queries\nat work", ha="right", va="center")
@@ -150,8 +149,8 @@ def carried(axes, places=7):
     """What four mixers carry to the next token: a list that grows, a matrix, two vectors."""
     kinds = (
         ("softmax", "all keys and values: the list grows", places, 2, 1),
-        ("linear, Mamba-2 style", "a matrix of one size", 4, 3, 5),
-        ("gated, GRU", "a vector", 1, 3, 5),
+        ("linear, Mamba-2 style", "a matrix: its size stays", 4, 3, 5),
+        ("gated, GRU", "a vector (RWKV style: two)", 1, 3, 5),
     )
     x = 0.0
     for name, what, wide, high, color in kinds:

@@ -1,4 +1,4 @@
-"""The race: its runners, how its text is cut, a mix of neighbours, and a step as a map."""
+"""The race: its runners, how its text is cut, two blocks, a mix of neighbours, a step as a map."""
 
 import numpy as np
 
@@ -99,3 +99,42 @@ def directions(axes, step, inputs, title):
     axes.text(0, 1.6, title, ha="center", va="center", fontsize=11)
     axes.set(xlim=(-1.45, 1.45), ylim=(-1.35, 1.8), aspect="equal")
     axes.axis("off")
+
+
+def blocks(axes):
+    """Chapter 11's block beside the racing one, from bottom to top: grey is old, orange is new."""
+    old = [("layer norm", GREY, []), ("attention", GREY, [("four heads of 32", GREY)])]
+    old += [("layer norm", GREY, []), ("network", GREY, [("ReLU", GREY)])]
+    heads = ["two heads of 64", "query-key norm", "rotary positions", "zero start"]
+    network = ["squared ReLU", "zero start"]
+    new = [("RMS norm", ORANGE, []), ("token shift", ORANGE, [])]
+    new = [*new, ("attention", GREY, [(name, ORANGE) for name in heads])]
+    new += [*new[:2], ("network", GREY, [(name, ORANGE) for name in network])]
+    _block(axes, 0, "chapter 11", "letters, sinusoids added", old, 2)
+    _block(axes, 7, "the race", "letters", new, 3)
+    axes.set(xlim=(-1.7, 13.2), ylim=(-0.8, 7.8))
+    axes.axis("off")
+
+
+def _block(axes, x, title, start, parts, in_branch):
+    """The way up and its two branches of ``in_branch`` parts: name, color and what is in it."""
+    axes.annotate("", (x, 7.3), (x, 0), arrowprops=ARROW | {"linewidth": 2.2})
+    axes.text(x, -0.4, start, ha="center", va="center", fontsize=9)
+    axes.text(x + 2.2, 7.4, title, ha="center", va="center", fontsize=11)
+    style = {"ha": "center", "va": "center", "fontsize": 9}
+    box = {"boxstyle": "round,pad=0.3", "ec": EDGE}
+    for branch in (0, 1):
+        low, high = 0.2 + 3.4 * branch, 3.2 + 3.4 * branch
+        side, line = x + 2.2, {"color": EDGE, "linestyle": "-", "linewidth": 1}
+        axes.plot([x, side, side, x + 0.3], [low, low, high, high], zorder=1, **line)
+        axes.annotate("", (x + 0.22, high), (x + 0.7, high), arrowprops=ARROW)
+        axes.text(
+            x, high, "+", bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": EDGE}, **style
+        )
+        for i, (name, color, details) in enumerate(parts[branch * in_branch :][:in_branch]):
+            y = low + 3 * (i + 1) / (in_branch + 1)
+            axes.text(side, y, name, bbox=box | {"fc": color}, **style)
+            for j, (detail, shade) in enumerate(details):
+                at = x + 4.5, y + 0.55 * ((len(details) - 1) / 2 - j)
+                axes.plot([side, at[0]], [y, at[1]], zorder=0.5, **line | {"color": "0.75"})
+                axes.text(*at, detail, bbox=box | {"fc": shade, "pad": 0.2}, **style)
