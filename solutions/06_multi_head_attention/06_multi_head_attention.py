@@ -183,7 +183,7 @@ check.heads_in_a_loop(heads_in_a_loop, hidden=True)
 eight = check.suspects()
 
 # %% [markdown]
-# *Useful*: `mt.randn(B, n, 8, dtype=mt.float64)`, `mt.randperm`, `mt.allclose`.
+# *Useful*: `mt.randn(B, n, 8, dtype=mt.float64)`, `mt.randperm`, `mt.allclose(a, b, rtol=0, atol=1e-9)`.
 #
 # <details><summary>First hint</summary>
 #

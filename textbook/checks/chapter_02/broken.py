@@ -98,6 +98,13 @@ def _writes_into_x(x, state):
     return result
 
 
+def _clips_x(x, state):
+    """Once x is within bounds, a second call does not show it."""
+    with mt.no_grad():
+        x[:] = x.detach().clip(-0.5, 0.5)
+    return _layer()(x, state)
+
+
 def _piece_by_piece(x, state):
     """Reads one step at a time through itself."""
     states = []
@@ -198,6 +205,7 @@ def _kinds():
         ),
         "writes into the state": lambda: _in_place,
         "writes into x": lambda: _writes_into_x,
+        "clips x where it stands": lambda: _clips_x,
         "starts anew at its fourth step": lambda: _anew,
         "hands on a cell that is too large by 1e-8 of it": lambda: _layer(
             last=lambda h, c, states: (h, c * (1 + 1e-8))
@@ -250,7 +258,10 @@ HINTS = {
     "adds to each sequence those before it": "Give several sequences, then each of them by itself, "
     "not the first alone.",
     "writes into the state": "Compare the state with a copy that you made before.",
-    "writes into x": "Compare x with a copy that you made before.",
+    **dict.fromkeys(
+        ("writes into x", "clips x where it stands"),
+        "Compare x with a copy that you made before: a clone.",
+    ),
     "starts anew at its fourth step": "Read more than three steps in one go, and in two pieces.",
     "hands on a cell that is too large by 1e-8 of it": "Read x in two pieces. Differences beyond "
     "1e-9 are differences: .double(), and rtol=0, atol=1e-9.",

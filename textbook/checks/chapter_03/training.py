@@ -64,14 +64,18 @@ def _stepped(answer, weights, parts, clip):
         x.grad = mt.ones_like(x)
     found = {}
     losses = {}
-    for name in ("first", "second"):
+    modes = {}
+    for name, mode in (("first", "train()"), ("second", "eval()")):
+        model.train(mode == "train()")
+        model.modes.clear()
         said = answer(model, optimizer, parts, clip)
+        model(*parts[0][:3])
+        label = f"the mode of the model, which comes in {mode}, in the {name} step and behind it"
+        modes[label] = " and ".join(sorted(model.modes))
         losses[f"the step is right; the loss that is returned for the {name} one"] = said
         for parameter, x in model.named_parameters():
             found[f"the model's parameter {parameter!r} after the {name} step"] = values(x).clone()
-    model(*parts[0][:3])
-    mode = "the mode of the model, which comes in train(), in the steps and behind them"
-    return found | losses | {mode: " and ".join(sorted(model.modes))}
+    return found | losses | modes
 
 
 def _sum_of_losses(model, part):

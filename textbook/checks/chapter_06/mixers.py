@@ -134,6 +134,9 @@ def _kinds():
         "adds a faint code to each position": layer(
             before=lambda X: X + 3e-5 * codes[: X.shape[1]]
         ),
+        "adds a code that is fainter yet, where outputs are large": layer(
+            before=lambda X: X + 1e-6 * codes[: X.shape[1]], after=lambda Y, X: Y + 9
+        ),
         "adds a code to the third position alone": layer(before=third_code),
         "adds codes from the seventh position on": layer(before=late_codes),
         "adds something to the first output": layer(
@@ -197,6 +200,8 @@ SHOWN = {
     "has a causal mask, if there are at most seven positions": "Try few positions, too.",
     "attends in blocks of four tokens": "Try more than four positions.",
     "adds a faint code to each position": "Small differences count: all beyond rounding, 1e-9.",
+    "adds a code that is fainter yet, where outputs are large": "Small differences count beside "
+    "large outputs, too: mt.allclose(a, b, rtol=0, atol=1e-9).",
     "adds a code to the third position alone": "Let all positions move, not the first ones alone.",
     "adds codes from the seventh position on": "Try up to eight positions.",
     "adds something to the first output": POSITIONS + " A mean over positions hides it.",
